@@ -1,0 +1,1 @@
+"""One outside thing each. They take and return core types and translate foreign exceptions."""

@@ -1,0 +1,1 @@
+"""One function a command: keyword arguments in, exit code out."""

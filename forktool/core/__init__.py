@@ -1,0 +1,1 @@
+"""Decisions only: no git, no subprocess, no file system, no network, no print."""
