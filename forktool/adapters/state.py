@@ -1,0 +1,121 @@
+"""The state folder: what can be made again, the rebase in progress, and the lock. Nothing in it is the truth."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from forktool.errors import DiskError, LockedError
+
+_README = """\
+forktool's state. Nothing in here is the truth; that is in patchset/.
+
+May be deleted at any time when no forktool runs: it is downloaded or computed again.
+  upstream.git/    upstream's trees, and the commits of the series on its base
+  downloads/       archives and wheels, kept by their sha256
+  index/           what the package index listed, and when
+  probes/          results of probes, by the content they read
+Deleting these loses work in progress:
+  rebase.json      the rebase that stopped (`forktool rebase --continue | --abort`)
+  conflict/        the work tree of its conflict
+  write/           a patchset half-way to its new state; the next command finishes it
+logs/ holds the traceback of each bug and the output of each cell.
+"""
+
+
+@contextmanager
+def translated(action: str) -> Iterator[None]:
+    """Turn a file system's refusal into one line: `action` says what was being done, with its path.
+
+    Raises:
+        DiskError: for every OSError.
+    """
+    try:
+        yield
+    except OSError as error:
+        hints = {
+            errno.ENOSPC: "free some space, or set FORKTOOL_HOME to a larger disk",
+            errno.EDQUOT: "free some space, or set FORKTOOL_HOME to a larger disk",
+            errno.EROFS: "set FORKTOOL_HOME to a folder that can be written",
+            errno.EACCES: "set FORKTOOL_HOME to a folder that can be written",
+        }
+        reason = error.strerror or str(error)
+        raise DiskError(f"{action}: {reason}", hint=hints.get(error.errno or 0)) from error
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace a file so that a reader sees the old bytes or the new ones, also after a crash.
+
+    Raises:
+        DiskError: the file system refused; the old file is unchanged and no temporary file is left.
+    """
+    with translated(f"cannot write {path}"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+        try:
+            with temporary.open("wb") as stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
+            temporary.replace(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise
+
+
+class State:
+    """The state folder `home`; made when something is first put there."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+
+    def directory(self, *parts: str) -> Path:
+        """A folder inside, made if it is not there.
+
+        Raises:
+            DiskError: it cannot be made.
+        """
+        path = self.home.joinpath(*parts)
+        with translated(f"cannot use the state folder {self.home}"):
+            if not self.home.is_dir():
+                self.home.mkdir(parents=True, exist_ok=True)
+                (self.home / "README").write_text(_README, encoding="utf-8")
+                (self.home / ".gitignore").write_text("*\n", encoding="utf-8")
+            path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def write(self, path: Path, content: bytes) -> None:
+        """Write a file of the state atomically; see `write_atomically`."""
+        self.directory()
+        write_atomically(path, content)
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the state for one command. The kernel lets go when the process ends, however it ends.
+
+        Raises:
+            LockedError: another forktool holds it.
+        """
+        path = self.directory() / "lock"
+        with translated(f"cannot lock {path}"):
+            stream = path.open("a+b")
+        with stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                stream.seek(0)
+                owner = stream.read().decode("utf-8", "replace").strip() or "another process"
+                raise LockedError(
+                    f"{self.home} is in use by {owner}", hint="wait for it, or set FORKTOOL_HOME"
+                ) from error
+            stream.truncate(0)
+            stream.write(f"process {os.getpid()}\n".encode())
+            stream.flush()
+            yield
