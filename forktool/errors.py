@@ -48,7 +48,7 @@ class RequestError(ForktoolError):
 
 
 class PatchsetError(ForktoolError):
-    """The patchset, or a patch offered to it, is malformed; the message begins with `FILE:LINE:` where it can."""
+    """The patchset, or a patch offered to it, is malformed; the message begins `FILE:LINE:` where it can."""
 
     exit_code = ExitCode.REQUEST
 

@@ -1,7 +1,7 @@
 """The private bare repository, through git's own plumbing.
 
-A warm replay must start few programs and import little (GitPython alone takes 250 ms to import), so this module
-runs git itself, through `process`. GitPython reads the repositories of users, in `git_repo`.
+A warm replay must start few programs and import little (GitPython alone takes 250 ms to import), so this
+module runs git itself, through `process`. GitPython reads the repositories of users, in `git_repo`.
 
 Scratch objects of a replay go to a quarantine folder, as `git receive-pack` does it (git-receive-pack(1),
 "quarantine environment"): a dry run leaves nothing behind.
@@ -16,6 +16,7 @@ import tempfile
 import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Self
 
 from forktool.adapters import process
 from forktool.adapters.state import translated
@@ -101,7 +102,7 @@ class GitStore:
         self._in_quarantine: set[Oid] = set()
         self._trees: dict[Oid, dict[str, Entry]] = {}
 
-    def __enter__(self) -> GitStore:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

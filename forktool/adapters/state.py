@@ -1,4 +1,4 @@
-"""The state folder: what can be made again, the rebase in progress, and the lock. Nothing in it is the truth."""
+"""The state folder: what can be made again, the rebase in progress, and the lock."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Git's objects as values: encode, decode and name them without starting git.
 
-Formats: gitformat-pack(5) and "Git Internals - Git Objects". Only SHA-1 repositories; the private store is one.
+Formats: gitformat-pack(5) and "Git Internals - Git Objects". SHA-1 only, as the private store is.
 A tree is named by a 40-digit id here before anything is written, so a dry run writes nothing at all.
 """
 

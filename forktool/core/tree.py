@@ -1,4 +1,4 @@
-"""Source trees as the replay sees them: a read side that may be a commit or a published wheel, and an overlay."""
+"""Source trees as the replay sees them: a read side (a commit or a published wheel) and an overlay."""
 
 from __future__ import annotations
 
