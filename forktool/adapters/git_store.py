@@ -333,3 +333,13 @@ class GitTree:
         if entry is None or entry.mode is Mode.GITLINK:
             return None
         return self._store.read_blob(entry.oid)
+
+    def has_folder(self, path: str) -> bool:
+        """See `SourceTree.has_folder`."""
+        here = self.root
+        for folder in path.split("/"):
+            found = self._store.read_tree(here).get(folder)
+            if found is None or found.mode is not Mode.TREE:
+                return False
+            here = found.oid
+        return True

@@ -21,6 +21,9 @@ class SourceTree(Protocol):
     def read(self, path: str) -> bytes | None:
         """The content of a file, or a link's target; None where `entry` gives none or a submodule."""
 
+    def has_folder(self, path: str) -> bool:
+        """Whether some file lies below the folder."""
+
 
 class Overlay:
     """A tree with some paths changed in memory. `set` takes effect at once; `changes` is all that was set."""
@@ -61,6 +64,10 @@ class Overlay:
             return None
         content = self._blobs.get(entry.oid)
         return content if content is not None else self._below.read(path)
+
+    def has_folder(self, path: str) -> bool:
+        """See `SourceTree.has_folder`; folders that only the overlay made or emptied are not looked at."""
+        return self._below.has_folder(path)
 
     def set(self, path: str, entry: Entry | None, content: bytes | None = None) -> None:
         """Change one path; `content` must come with every entry that names a blob new to the tree below."""

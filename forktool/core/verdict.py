@@ -1,0 +1,256 @@
+"""What becomes of a patch on a tree: facts in, one verdict with its evidence out.
+
+A patch is dropped on two independent kinds of evidence, never on one. When one kind speaks alone, or two disagree,
+the verdict is `suspect` and a person decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from forktool.core.findings import Finding
+from forktool.core.series import PatchName
+
+
+class Verdict(StrEnum):
+    """The verdicts of the design, in the order in which a table lists them."""
+
+    UNCHANGED = "unchanged"
+    REFRESHED = "refreshed"
+    RESOLVED = "resolved"
+    ABSORBED = "absorbed"
+    PARTLY_ABSORBED = "partly-absorbed"
+    OBSOLETE = "obsolete"
+    SUSPECT = "suspect"
+    CONFLICT = "conflict"
+    NOT_REACHED = "not-reached"
+
+    @property
+    def is_carried(self) -> bool:
+        """Whether the patch is in the result."""
+        return self in _CARRIED
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether the patch left the series."""
+        return self in (Verdict.ABSORBED, Verdict.OBSOLETE)
+
+    @property
+    def is_stop(self) -> bool:
+        """Whether a person must look before the series goes on."""
+        return self in (Verdict.SUSPECT, Verdict.CONFLICT)
+
+
+_CARRIED = frozenset(
+    {Verdict.UNCHANGED, Verdict.REFRESHED, Verdict.RESOLVED, Verdict.PARTLY_ABSORBED}
+)
+
+
+class EvidenceKind(StrEnum):
+    """Where evidence comes from; two kinds are independent of each other."""
+
+    HISTORY = "history"
+    CONTENT = "content"
+    TARGET_GONE = "target-gone"
+    PROBE = "probe"
+    MERGE = "merge"
+    """How the merge went; explains a verdict, never drops a patch."""
+    DECISION = "decision"
+    """A person said so."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Evidence:
+    """One fact that bears on the verdict, in one line."""
+
+    kind: EvidenceKind
+    detail: str
+
+
+class MergeKind(StrEnum):
+    """How the patch met the new tree."""
+
+    UNTOUCHED = "untouched"
+    """Upstream changed none of its files."""
+    CLEAN = "clean"
+    EMPTY = "empty"
+    """Nothing of the patch was left to do."""
+    RESOLVED = "resolved"
+    CONFLICT = "conflict"
+
+
+class ProbeColour(StrEnum):
+    """What a patch's probe says of one tree."""
+
+    GREEN = "green"
+    RED = "red"
+    ABSENT = "absent"
+    """There is no probe, or it skipped itself: it says nothing."""
+
+
+class Choice(StrEnum):
+    """What a person decided of a patch."""
+
+    KEEP = "keep"
+    DROP = "drop"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Decision:
+    """A person's decision, with the reason given."""
+
+    choice: Choice
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ContentFact:
+    """How much of the patch the bare new tree already says, over all its paths.
+
+    `share` is 0..1, over what carries meaning; `is_full` asks for every element. `hunks_present` counts hunks that
+    the new tree has in full.
+    """
+
+    share: float
+    is_full: bool
+    target_gone: bool
+    detail: str
+    hunks_present: int = 0
+    hunks: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Facts:
+    """All that is known of one patch on one tree; no opinion."""
+
+    merge: MergeKind
+    merge_detail: str = ""
+    in_place: bool = False
+    content: ContentFact | None = None
+    history: tuple[str, ...] = ()
+    probe_bare: ProbeColour = ProbeColour.ABSENT
+    probe_patched: ProbeColour | None = None
+    """None until it ran: a verdict that carries the patch is then provisional."""
+    probe_detail: str = ""
+    findings: tuple[Finding, ...] = ()
+    conflicts: tuple[str, ...] = ()
+    decision: Decision | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """The verdict of one patch on one tree, with everything that led to it."""
+
+    name: PatchName
+    verdict: Verdict
+    evidence: tuple[Evidence, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    conflicts: tuple[str, ...] = ()
+
+
+MOSTLY = 0.5
+"""The share of a patch's elements from which content supports a green probe: upstream words a change its own way."""
+
+
+def judge(name: PatchName, facts: Facts) -> Outcome:
+    """The verdict of a patch.
+
+    Args:
+        name: the patch.
+        facts: what was seen of it on one tree.
+    """
+    evidence = _evidence(facts)
+    verdict = _verdict(facts)
+    show_findings = verdict not in (Verdict.ABSORBED, Verdict.OBSOLETE)
+    return Outcome(
+        name=name,
+        verdict=verdict,
+        evidence=evidence,
+        findings=facts.findings if show_findings else (),
+        conflicts=facts.conflicts if verdict is Verdict.CONFLICT else (),
+    )
+
+
+def _verdict(facts: Facts) -> Verdict:
+    if facts.decision is not None:
+        return _decided(facts, facts.decision)
+    dropping = _dropping(facts)
+    if dropping is not None:
+        return dropping
+    return _carrying(facts)
+
+
+def _decided(facts: Facts, decision: Decision) -> Verdict:
+    if decision.choice is Choice.DROP:
+        return Verdict.OBSOLETE
+    if facts.merge is MergeKind.EMPTY:
+        return Verdict.SUSPECT
+    return _carried(facts)
+
+
+def _dropping(facts: Facts) -> Verdict | None:
+    """Absorbed, obsolete or suspect as far as the bare tree tells, else None: the patch still matters."""
+    content, probe = facts.content, facts.probe_bare
+    upstream_has_it = bool(facts.history) or (content is not None and content.is_full)
+    target_gone = content is not None and content.target_gone
+    if probe is ProbeColour.GREEN:
+        if upstream_has_it or (content is not None and content.share >= MOSTLY):
+            return Verdict.ABSORBED
+        return Verdict.OBSOLETE if target_gone else Verdict.SUSPECT
+    if upstream_has_it or facts.merge is MergeKind.EMPTY:
+        two_kinds = bool(facts.history) and content is not None and (content.is_full or target_gone)
+        if probe is ProbeColour.ABSENT and two_kinds:
+            return Verdict.ABSORBED
+        return Verdict.SUSPECT
+    return None
+
+
+def _carrying(facts: Facts) -> Verdict:
+    if facts.merge is MergeKind.CONFLICT:
+        return Verdict.CONFLICT
+    if facts.merge is MergeKind.RESOLVED and (facts.findings or facts.probe_patched is ProbeColour.RED):
+        return Verdict.CONFLICT
+    if facts.findings or facts.probe_patched is ProbeColour.RED:
+        return Verdict.SUSPECT
+    return _carried(facts)
+
+
+def _carried(facts: Facts) -> Verdict:
+    match facts.merge:
+        case MergeKind.CONFLICT:
+            return Verdict.CONFLICT
+        case MergeKind.RESOLVED:
+            return Verdict.RESOLVED
+        case MergeKind.UNTOUCHED | MergeKind.CLEAN | MergeKind.EMPTY:
+            pass
+    content = facts.content
+    if content is not None and content.hunks_present:
+        return Verdict.PARTLY_ABSORBED
+    return Verdict.UNCHANGED if facts.in_place else Verdict.REFRESHED
+
+
+def _evidence(facts: Facts) -> tuple[Evidence, ...]:
+    found: list[Evidence] = []
+    if facts.decision is not None:
+        found.append(Evidence(kind=EvidenceKind.DECISION, detail=facts.decision.reason))
+    found += (Evidence(kind=EvidenceKind.HISTORY, detail=detail) for detail in facts.history)
+    content = facts.content
+    if content is not None and content.target_gone:
+        found.append(Evidence(kind=EvidenceKind.TARGET_GONE, detail=content.detail))
+    elif content is not None and content.share > 0:
+        found.append(Evidence(kind=EvidenceKind.CONTENT, detail=content.detail))
+    if facts.probe_bare is ProbeColour.GREEN:
+        found.append(Evidence(kind=EvidenceKind.PROBE, detail="green on the bare tree"))
+    if facts.probe_patched is ProbeColour.RED:
+        reason = f": {facts.probe_detail}" if facts.probe_detail else ""
+        found.append(Evidence(kind=EvidenceKind.PROBE, detail=f"red on the patched tree{reason}"))
+    elif facts.probe_bare is ProbeColour.RED and facts.probe_patched is ProbeColour.GREEN:
+        found.append(
+            Evidence(kind=EvidenceKind.PROBE, detail="red on the bare tree, green on the patched tree")
+        )
+    elif facts.probe_bare is ProbeColour.RED:
+        found.append(Evidence(kind=EvidenceKind.PROBE, detail="red on the bare tree"))
+    if facts.merge_detail:
+        found.append(Evidence(kind=EvidenceKind.MERGE, detail=facts.merge_detail))
+    return tuple(found)
