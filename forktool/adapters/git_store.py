@@ -35,6 +35,9 @@ from forktool.errors import GitError, ToolMissingError
 MINIMUM_GIT = (2, 38)
 """The first git with `merge-tree --write-tree` (its RelNotes/2.38.0)."""
 
+_LOOSE_LIMIT = 64
+"""More new objects than this go into the quarantine as one pack: a process costs as much as 60 small files."""
+
 _KEPT = ("GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS", "GIT_EXEC_PATH")
 
 SEALED = {
@@ -264,9 +267,12 @@ class GitStore:
             with translated("cannot make a temporary folder"):
                 self._quarantine = Path(tempfile.mkdtemp(prefix="forktool-objects-"))
             self._end_reader()
-        for item in objects:
-            if item.oid in self._in_quarantine:
-                continue
+        wanted = [item for item in objects if item.oid not in self._in_quarantine]
+        if len(wanted) > _LOOSE_LIMIT:
+            self._index_pack(wanted, self.environment())
+            self._in_quarantine.update(item.oid for item in wanted)
+            return
+        for item in wanted:
             folder = self._quarantine / item.oid[:2]
             with translated(f"cannot write to {self._quarantine}"):
                 folder.mkdir(exist_ok=True)
@@ -283,10 +289,11 @@ class GitStore:
         wanted = list(objects)
         if not wanted:
             return
+        self._index_pack(wanted, sealed_environment())
+
+    def _index_pack(self, objects: Iterable[NewObject], environment: Mapping[str, str]) -> None:
         done = process.run(
-            self.command("index-pack", "--stdin", "--fix-thin"),
-            stdin=b"".join(pack(wanted)),
-            env=sealed_environment(),
+            self.command("index-pack", "--stdin"), stdin=b"".join(pack(objects)), env=environment
         )
         if done.returncode:
             raise GitError(f"git index-pack: {done.last_line}")

@@ -76,7 +76,7 @@ def plan_replay(changes: Sequence[Change], base: SourceTree, onto: SourceTree) -
 
 
 def _needs_whole_tree(change: Change, there: Entry | None) -> bool:
-    return there is None or change.before is None and not _is_content(there)
+    return there is None or (change.before is None and not _is_content(there))
 
 
 def _is_content(entry: Entry) -> bool:

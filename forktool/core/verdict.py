@@ -42,9 +42,7 @@ class Verdict(StrEnum):
         return self in (Verdict.SUSPECT, Verdict.CONFLICT)
 
 
-_CARRIED = frozenset(
-    {Verdict.UNCHANGED, Verdict.REFRESHED, Verdict.RESOLVED, Verdict.PARTLY_ABSORBED}
-)
+_CARRIED = frozenset({Verdict.UNCHANGED, Verdict.REFRESHED, Verdict.RESOLVED, Verdict.PARTLY_ABSORBED})
 
 
 class EvidenceKind(StrEnum):
@@ -133,6 +131,8 @@ class Facts:
     probe_patched: ProbeColour | None = None
     """None until it ran: a verdict that carries the patch is then provisional."""
     probe_detail: str = ""
+    by_hand: bool = False
+    """A person settled the conflict."""
     findings: tuple[Finding, ...] = ()
     conflicts: tuple[str, ...] = ()
     decision: Decision | None = None
@@ -209,10 +209,9 @@ def _dropping(facts: Facts) -> Verdict | None:
 def _carrying(facts: Facts) -> Verdict:
     if facts.merge is MergeKind.CONFLICT:
         return Verdict.CONFLICT
-    if facts.merge is MergeKind.RESOLVED and (facts.findings or facts.probe_patched is ProbeColour.RED):
-        return Verdict.CONFLICT
     if facts.findings or facts.probe_patched is ProbeColour.RED:
-        return Verdict.SUSPECT
+        settled_by_rule = facts.merge is MergeKind.RESOLVED and not facts.by_hand
+        return Verdict.CONFLICT if settled_by_rule else Verdict.SUSPECT
     return _carried(facts)
 
 
