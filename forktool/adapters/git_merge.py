@@ -139,7 +139,7 @@ def _merge(
     fields = done.stdout.split(b"\0")
     merged = Oid(fields[0].decode())
     conflicts, messages = _conflicts(fields[1:]) if done.returncode else ({}, ())
-    changes = _differences(store, our_tree, merged)
+    changes = differences(store, our_tree, merged)
     names = {parent.oid: labels[0], ours.oid: labels[1], theirs.oid: labels[2]}
     contents: dict[Oid, bytes] = {}
     relabelled: dict[str, Entry | None] = {}
@@ -193,8 +193,18 @@ def _conflicts(fields: Sequence[bytes]) -> tuple[dict[str, Stages], tuple[str, .
     return stages, tuple(messages)
 
 
-def _differences(store: GitStore, left: Oid, right: Oid, prefix: str = "") -> dict[str, Entry | None]:
-    """The paths whose entries differ, with the right side's entry; equal folders are not opened."""
+def differences(store: GitStore, left: Oid, right: Oid, prefix: str = "") -> dict[str, Entry | None]:
+    """The paths whose entries differ, with the right side's entry; equal folders are not opened.
+
+    Args:
+        store: holds both.
+        left: a tree's id.
+        right: another's.
+        prefix: what to put before each path.
+
+    Raises:
+        GitError: a tree is not in the store.
+    """
     found: dict[str, Entry | None] = {}
     before, after = store.read_tree(left), store.read_tree(right)
     for name in before.keys() | after.keys():
@@ -205,7 +215,7 @@ def _differences(store: GitStore, left: Oid, right: Oid, prefix: str = "") -> di
         old_folder = old.oid if old is not None and old.mode is Mode.TREE else EMPTY_TREE
         new_folder = new.oid if new is not None and new.mode is Mode.TREE else EMPTY_TREE
         if old_folder != new_folder:
-            found |= _differences(store, old_folder, new_folder, f"{path}/")
+            found |= differences(store, old_folder, new_folder, f"{path}/")
         if new is not None and new.mode is not Mode.TREE:
             found[path] = new
         elif old is not None and old.mode is not Mode.TREE:

@@ -298,6 +298,15 @@ class GitStore:
         if done.returncode:
             raise GitError(f"git index-pack: {done.last_line}")
 
+    def update_refs(self, refs: Mapping[str, Oid]) -> None:
+        """Point refs at objects, all of them or none.
+
+        Raises:
+            GitError: git refused.
+        """
+        lines = ["start", *(f"update {name} {oid}" for name, oid in refs.items()), "prepare", "commit", ""]
+        self.git("update-ref", "--stdin", stdin="\n".join(lines).encode())
+
     def _end_reader(self) -> None:
         if self._reader is not None:
             with contextlib.suppress(OSError):

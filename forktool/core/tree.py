@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from forktool.core.objects import Entry, Oid
+from forktool.core.objects import Entry, Mode, Oid
 
 
 class SourceTree(Protocol):
@@ -60,24 +60,14 @@ class Overlay:
         if path not in self._changes:
             return self._below.read(path)
         entry = self._changes[path]
-        if entry is None:
-            return None
-        content = self._blobs.get(entry.oid)
-        return content if content is not None else self._below.read(path)
+        return None if entry is None or entry.mode is Mode.GITLINK else self._blobs[entry.oid]
 
     def has_folder(self, path: str) -> bool:
         """See `SourceTree.has_folder`; folders that only the overlay made or emptied are not looked at."""
         return self._below.has_folder(path)
 
     def set(self, path: str, entry: Entry | None, content: bytes | None = None) -> None:
-        """Change one path; `content` must come with every entry that names a blob new to the tree below."""
+        """Change one path; `content` must come with every entry but a submodule's."""
         self._changes[path] = entry
         if entry is not None and content is not None:
             self._blobs[entry.oid] = content
-
-    def branch(self, *, label: str | None = None) -> Overlay:
-        """A copy that can be changed without changing this one."""
-        copy = Overlay(self._below, label=label or self._label)
-        copy._changes = dict(self._changes)
-        copy._blobs = dict(self._blobs)
-        return copy

@@ -1,0 +1,138 @@
+"""The command line: every command, its flags, and the function that runs it. Imports no command."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import NoReturn
+
+from forktool import __version__
+
+EXIT_CODES = """\
+exit codes: 0 done; 1 the answer is no; 2 the request or the patchset is wrong; 3 stopped at a conflict or a suspect,
+resumable; 4 something outside failed; 130 interrupted; 255 a bug
+"""
+
+Subparsers = "argparse._SubParsersAction[Parser]"
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse with our form of errors."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print one line and the command to type, and end with 2."""
+        self.exit(2, f"error: {message}\nhint: {self.prog} --help\n")
+
+
+def parser() -> Parser:
+    """The whole command line."""
+    common = Parser(add_help=False)
+    _add_common(common)
+    top = Parser(
+        prog="forktool",
+        description="Keep a patch series on an upstream project: rebase it, judge it, build it, test it, send it upstream.",
+        epilog=EXIT_CODES,
+        parents=[common],
+    )
+    top.add_argument("--version", action="version", version=f"forktool {__version__}")
+    commands = top.add_subparsers(metavar="COMMAND", required=True, parser_class=Parser)
+
+    def add(name: str, summary: str, *, target: str | None = None) -> Parser:
+        made = commands.add_parser(name, help=summary, description=summary, parents=[common])
+        made.set_defaults(run=target or f"forktool.commands.{name}:{name}")
+        return made
+
+    for configure in (_series, _replay, _patches):
+        configure(add)
+    return top
+
+
+Add = Callable[..., Parser]
+
+
+def _add_common(to: Parser) -> None:
+    group = to.add_argument_group("common options")
+    quiet = argparse.SUPPRESS
+    group.add_argument("--patchset", metavar="DIR", default=quiet, help="the patchset (default: patchset/)")
+    group.add_argument("--json", action="store_true", default=quiet, help="the answer as one JSON document")
+    group.add_argument("--offline", action="store_true", default=quiet, help="never use the network")
+    group.add_argument(
+        "-q", "--quiet", action="store_true", default=quiet, help="no notes, hints and progress"
+    )
+    group.add_argument(
+        "-v", "--verbose", action="store_true", default=quiet, help="show each command that is run"
+    )
+
+
+def _dry_run(to: Parser) -> None:
+    to.add_argument("--dry-run", action="store_true", help="write nothing")
+
+
+def _series(add: Add) -> None:
+    init = add("init", "start a new, empty patchset for an upstream")
+    init.add_argument("--package", metavar="NAME", help="upstream's name on the package index")
+    init.add_argument("--repository", metavar="URL", help="upstream's git repository, URL or path")
+    init.add_argument("--base", metavar="TAG", required=True, help="the tag that the patches will sit on")
+    init.add_argument(
+        "--tag-pattern", metavar="TEXT", default="v{version}", help="how a version is written as a tag"
+    )
+    _dry_run(init)
+
+    status = add("status", "the series, and its verdict on each tag")
+    status.add_argument(
+        "--onto",
+        metavar="TAG",
+        nargs="+",
+        default=[],
+        help="tags, or a range A..B: the releases after A up to B",
+    )
+
+    check = add("check", "prove the series: lint, lossless round trip, probes red and green")
+    check.add_argument("names", metavar="NAME", nargs="*", help="only these patches' probes")
+
+    diff = add("diff", "the range-diff of the series before and after the last rebase")
+    diff.add_argument("--stat", action="store_true", help="only one line a patch")
+
+
+def _replay(add: Add) -> None:
+    rebase = add("rebase", "carry the series to another tag", target="forktool.commands.rebase:run")
+    rebase.add_argument("tag", metavar="TAG", nargs="?", help="where to (default: the newest release)")
+    how = rebase.add_mutually_exclusive_group()
+    how.add_argument("--continue", dest="resume", action="store_true", help="go on after settling a stop")
+    how.add_argument("--abort", action="store_true", help="forget the rebase that stopped")
+    how.add_argument("--skip", action="store_true", help="drop the patch at which it stopped, and go on")
+    _dry_run(rebase)
+
+    keep = add("keep", "carry a suspect")
+    keep.add_argument("name", metavar="NAME")
+    keep.add_argument("--reason", metavar="TEXT", default="kept by hand", help="why, for the record")
+    _dry_run(keep)
+
+    drop = add("drop", "drop a suspect, or any patch of the series")
+    drop.add_argument("name", metavar="NAME")
+    drop.add_argument("--reason", metavar="TEXT", required=True, help="why, for dropped.toml")
+    _dry_run(drop)
+
+
+def _patches(add: Add) -> None:
+    take = add(
+        "import",
+        "adopt patches: file, mbox, quilt directory, URL, or REPO A..B",
+        target="forktool.commands.adopt:adopt",
+    )
+    take.add_argument("sources", metavar="SOURCE", nargs="+")
+    take.add_argument("--name", metavar="NAME", help="the patch's name, when there is one")
+    take.add_argument("--after", metavar="NAME", help="where in the series (default: at its end)")
+    take.add_argument("--sign-off", action="store_true", help="add your Signed-off-by")
+    _dry_run(take)
+
+    apply = add("apply", "write the patched tree as a git work tree, a commit a patch")
+    apply.add_argument("directory", metavar="DIR")
+    apply.add_argument(
+        "--force", action="store_true", help="replace a work tree that forktool wrote there before"
+    )
+    _dry_run(apply)
+
+    export = add("export", "read edited commits back into the patchset")
+    export.add_argument("directory", metavar="DIR")
+    _dry_run(export)

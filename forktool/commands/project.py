@@ -1,0 +1,65 @@
+"""What every command starts from: the patchset's folder, the state beside it, the console."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from forktool.adapters.console import Console
+from forktool.adapters.git_store import GitStore
+from forktool.adapters.patchset_files import Patchset, finish_write, read_patchset
+from forktool.adapters.probes import Probes
+from forktool.adapters.state import State
+from forktool.adapters.upstream import Upstream
+
+
+def state_home(patchset: Path) -> Path:
+    """The state folder: FORKTOOL_HOME, else `.forktool/` beside the patchset."""
+    named = os.environ.get("FORKTOOL_HOME")
+    return Path(named) if named else patchset.resolve().parent / ".forktool"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Project:
+    """One patchset, its state, and how this run talks."""
+
+    path: Path
+    state: State
+    console: Console
+    offline: bool = False
+
+    def read(self) -> Patchset:
+        """Read the patchset, after finishing a write that was interrupted.
+
+        Raises:
+            PatchsetError: it is malformed.
+        """
+        if finish_write(self.state):
+            self.console.note("finished writing the patchset, which an earlier run left half-way")
+        return read_patchset(self.path)
+
+    @contextmanager
+    def store(self) -> Iterator[GitStore]:
+        """The private bare repository."""
+        store = GitStore(self.state.home / "upstream.git")
+        self.state.directory()
+        store.create()
+        with store:
+            yield store
+
+    def upstream(self, patchset: Patchset, store: GitStore) -> Upstream:
+        """Where the patchset's trees come from."""
+        return Upstream(
+            patchset.config.upstream,
+            state=self.state,
+            console=self.console,
+            store=store,
+            offline=self.offline,
+        )
+
+    def probes(self, patchset: Patchset) -> Probes:
+        """The patchset's probes."""
+        return Probes(patchset.probes, self.state)
