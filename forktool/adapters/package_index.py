@@ -108,9 +108,7 @@ def _reading_rank(tags: frozenset[str]) -> int:
     return 1 if any("linux" in tag for tag in tags) else 0
 
 
-def _best(
-    files: Iterable[IndexFile], rank: Callable[[frozenset[str]], int | None]
-) -> IndexFile | None:
+def _best(files: Iterable[IndexFile], rank: Callable[[frozenset[str]], int | None]) -> IndexFile | None:
     found = []
     for file in files:
         if not file.is_wheel:

@@ -1,7 +1,7 @@
 """A source distribution becomes a commit of the private repository.
 
-The archive is unpacked in memory, never on disk, and streamed into one `git fast-import`. That runs in a
-temporary repository whose pack moves over when all is well: an archive that is refused half-way, or a kill,
+The archive is unpacked in memory, never on disk, and checked to its last member before anything is written. The
+objects go into one pack, which counts once its index is there: an archive that is refused, a full disk or a kill
 leaves the store as it was. Author, date and message depend on the archive alone, so the commit has the same id
 on every machine.
 """
@@ -12,28 +12,34 @@ import contextlib
 import hashlib
 import io
 import os
-import shutil
+import secrets
 import tarfile
-import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
-from forktool.adapters import process
-from forktool.adapters.git_store import PINNED, GitStore, sealed_environment
-from forktool.adapters.state import translated
+from forktool.adapters.git_store import GitStore
+from forktool.adapters.state import translated, write_atomically
 from forktool.core.archive import TreePlan, is_generated
-from forktool.core.objects import Mode, Oid
-from forktool.errors import GitError, IntegrityError
+from forktool.core.objects import (
+    EMPTY_TREE,
+    Entry,
+    Mode,
+    Oid,
+    Person,
+    blob_id,
+    encode_commit,
+    new_object,
+    update_tree,
+)
+from forktool.core.packfile import Packed, indexed, pack_entry, pack_header, pack_index
+from forktool.errors import IntegrityError
 
 UNPACKED_LIMIT = 4 << 30
 """Bytes. The largest real archive so far unpacks to a fortieth of this."""
-_NOBODY = "upstream <upstream@forktool.invalid>"
-_PIPE_SIZE = 1 << 20
-_SET_PIPE_SIZE = 1031  # F_SETPIPE_SZ of Linux's fcntl.h; the module has a name for it from Python 3.10 on Linux only
+_STORED = 0
+"""zlib's level for the pack: what is read now and then is better not compressed, and halves the time."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,17 +63,13 @@ def import_sdist(store: GitStore, archive: Path, sdist: Sdist, *, generated: Ite
     Raises:
         IntegrityError: another hash, a broken archive, or a member that no tree may hold.
         DiskError: the archive cannot be read or the store not written.
-        GitError: git refused.
     """
     content = _unpacked(archive, sdist.sha256)
-    with _import_repository(store) as repository:
-        commit = _stream(repository, archive.name, content, sdist, tuple(generated))
-        with translated(f"cannot write to {store.path}"):
-            _move_packs(repository / "objects" / "pack", store.path / "objects" / "pack")
-    return commit
+    found = _members(archive.name, content, tuple(generated))
+    return _write_pack(store.path / "objects" / "pack", found, sdist)
 
 
-def _unpacked(archive: Path, sha256: str) -> bytearray:
+def _unpacked(archive: Path, sha256: str) -> bytes:
     with translated(f"cannot read {archive}"):
         packed = archive.read_bytes()
     found = hashlib.sha256(packed).hexdigest()
@@ -75,12 +77,13 @@ def _unpacked(archive: Path, sha256: str) -> bytearray:
         raise IntegrityError(
             f"{archive}: its sha256 is {found}, the index says {sha256}", hint=f"delete {archive}"
         )
-    content = bytearray()
+    content = b""
     try:
         rest = packed
         while rest:
             gunzip = zlib.decompressobj(zlib.MAX_WBITS | 16)
-            content += gunzip.decompress(rest, UNPACKED_LIMIT - len(content) + 1)
+            piece = gunzip.decompress(rest, UNPACKED_LIMIT - len(content) + 1)
+            content = content + piece if content else piece
             if len(content) > UNPACKED_LIMIT:
                 raise IntegrityError(f"{archive.name} unpacks to more than {UNPACKED_LIMIT >> 30} GiB")
             if not gunzip.eof:
@@ -91,127 +94,105 @@ def _unpacked(archive: Path, sha256: str) -> bytearray:
     return content
 
 
-@contextmanager
-def _import_repository(store: GitStore) -> Iterator[Path]:
-    """An empty bare repository inside the store's folder, gone afterwards (`git gc` removes it after a kill)."""
-    with translated(f"cannot write to {store.path}"):
-        path = Path(tempfile.mkdtemp(prefix="tmp_import_", dir=store.path))
-        (path / "objects" / "pack").mkdir(parents=True)
-        (path / "refs").mkdir()
-        (path / "HEAD").write_text("ref: refs/heads/none\n", encoding="ascii")
-    try:
-        yield path
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Found:
+    """The files of an archive's tree, and the newest time in it in seconds since 1970."""
+
+    files: dict[str, tuple[Mode, memoryview]]
+    newest: int
 
 
-def _stream(
-    repository: Path, name: str, content: bytearray, sdist: Sdist, generated: tuple[str, ...]
-) -> Oid:
-    command = [
-        "git", "--git-dir", str(repository), *PINNED,
-        # What is read back now and then is better not compressed at all: the import takes half the time.
-        "-c", "core.compression=0",
-        "-c", "fastimport.unpackLimit=0",
-        "fast-import", "--quiet", "--done", "--depth=0", "--big-file-threshold=1g",
-    ]  # fmt: skip
-    # Objects that the store has are not written again.
-    running = process.start(
-        command,
-        env=sealed_environment() | {"GIT_ALTERNATE_OBJECT_DIRECTORIES": str(repository.parent / "objects")},
-    )
-    with running:
-        assert_pipes = running.stdin, running.stdout, running.stderr
-        stdin, stdout, stderr = assert_pipes
-        if stdin is None or stdout is None or stderr is None:
-            raise GitError("git fast-import has no pipes")
-        _enlarge(stdin)
-        try:
-            with contextlib.suppress(BrokenPipeError):
-                _write(stdin, name, content, sdist, generated)
-                stdin.close()
-            commit = stdout.read().decode().strip()
-            complaint = stderr.read().decode("utf-8", "replace").strip()
-        except BaseException:
-            running.kill()
-            with contextlib.suppress(BrokenPipeError):
-                stdin.close()
-            raise
-    if running.returncode or len(commit) != 40:
-        last = complaint.splitlines()[-1] if complaint else f"exit status {running.returncode}"
-        raise GitError(f"git fast-import: {last}")
-    return Oid(commit)
-
-
-def _enlarge(pipe: IO[bytes]) -> None:
-    """A pipe of 1 MiB where the system lets us: fewer switches between the two programs."""
-    import fcntl
-
-    with contextlib.suppress(OSError):
-        fcntl.fcntl(pipe.fileno(), getattr(fcntl, "F_SETPIPE_SZ", _SET_PIPE_SIZE), _PIPE_SIZE)
-
-
-def _write(
-    stdin: IO[bytes], name: str, content: bytearray, sdist: Sdist, generated: tuple[str, ...]
-) -> None:
-    """Every blob under a mark, then the one commit that names them (git-fast-import(1))."""
+def _members(name: str, content: bytes, generated: tuple[str, ...]) -> _Found:
     plan = TreePlan(name)
     newest = 0
-    write = stdin.write
-    write(b"feature done\n")
+    bodies: list[memoryview] = []
     view = memoryview(content)
-    for mark, member in enumerate(_members(name, content), 1):
+    for member in _tar_members(name, content):
         newest = max(newest, int(member.mtime))
         path = plan.path(member.name)
         if path is None or member.isdir():
             continue
         if member.issym():
-            body: bytes | memoryview = member.linkname.encode("utf-8", "surrogateescape")
-            plan.add_link(path, member.linkname, content=mark)
+            plan.add_link(path, member.linkname, content=len(bodies))
+            bodies.append(memoryview(member.linkname.encode("utf-8", "surrogateescape")))
         elif member.islnk():
             if not is_generated(path, b"", generated):
                 plan.add_hard_link(path, member.linkname)
-            continue
-        elif not member.isreg():
-            raise plan.refuse(member.name, "device" if member.isdev() else "member of an unknown kind")
-        else:
-            if member.issparse():
-                raise plan.refuse(member.name, "sparse file")
+        elif member.isreg() and not member.issparse():
             body = view[member.offset_data : member.offset_data + member.size]
-            if is_generated(path, bytes(body) if path == "setup.cfg" else b"", generated):
-                continue
-            plan.add_file(path, executable=bool(member.mode & 0o100), content=mark)
-        write(b"blob\nmark :%d\ndata %d\n" % (mark, len(body)))
-        write(body)
-        write(b"\n")
-    files = plan.finish()
-    message = f"{sdist.package} {sdist.version}\n\nSource distribution, sha256 {sdist.sha256}\n".encode()
-    # The newest time in the archive: the same everywhere, and near the release's for a reader of the log.
-    when = f"{_NOBODY} {newest} +0000"
-    write(f"commit refs/heads/import\nmark :{len(content) + 1}\n".encode())
-    write(f"author {when}\ncommitter {when}\ndata {len(message)}\n".encode() + message)
-    write(b"".join(_line(path, *entry) for path, entry in sorted(files.items())))
-    write(b"\nget-mark :%d\ndone\n" % (len(content) + 1))
+            if not is_generated(path, bytes(body) if path == "setup.cfg" else b"", generated):
+                plan.add_file(path, executable=bool(member.mode & 0o100), content=len(bodies))
+                bodies.append(body)
+        else:
+            raise plan.refuse(member.name, "device" if member.isdev() else "member of an unknown kind")
+    files = {path: (mode, bodies[at]) for path, (mode, at) in plan.finish().items()}
+    return _Found(files=files, newest=newest)
 
 
-def _line(path: str, mode: Mode, mark: int) -> bytes:
-    quoted = path.replace("\\", "\\\\").replace('"', '\\"').encode("utf-8", "surrogateescape")
-    return b'M %s :%d "%s"\n' % (mode.encode(), mark, quoted)
-
-
-def _members(name: str, content: bytearray) -> Iterator[tarfile.TarInfo]:
+def _tar_members(name: str, content: bytes) -> Iterator[tarfile.TarInfo]:
     try:
         with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as archive:
             for member in archive:
-                if member.offset_data + (member.size if member.isreg() else 0) > len(content):
+                if member.isreg() and member.offset_data + member.size > len(content):
                     raise IntegrityError(f"{name}: {member.name!r} is cut off")
                 yield member
     except tarfile.TarError as error:
         raise IntegrityError(f"{name} is not a tar archive: {error}") from error
 
 
-def _move_packs(source: Path, target: Path) -> None:
-    target.mkdir(parents=True, exist_ok=True)
-    # A pack counts once its index is there, so that comes last.
-    for pack in sorted(source.glob("pack-*"), key=lambda path: path.suffix == ".idx"):
-        os.replace(pack, target / pack.name)
+def _write_pack(folder: Path, found: _Found, sdist: Sdist) -> Oid:
+    changes: dict[str, Entry | None] = {}
+    blobs: dict[Oid, memoryview] = {}
+    for path, (mode, body) in found.files.items():
+        oid = blob_id(body)
+        changes[path] = Entry(mode, oid)
+        blobs[oid] = body
+    root, trees = update_tree(lambda _oid: {}, EMPTY_TREE, changes)
+    # The newest time in the archive: the same everywhere, and near the release's for a reader of the log.
+    nobody = Person(name="upstream", email="upstream@forktool.invalid", when=f"{found.newest} +0000")
+    message = f"{sdist.package} {sdist.version}\n\nSource distribution, sha256 {sdist.sha256}\n"
+    commit = new_object(
+        "commit", encode_commit(tree=root, parents=(), author=nobody, committer=nobody, message=message)
+    )
+    objects: dict[Oid, tuple[str, bytes | memoryview]] = {oid: ("blob", body) for oid, body in blobs.items()}
+    objects |= {item.oid: (item.kind, item.body) for item in (*trees, commit)}
+    with translated(f"cannot write to {folder}"):
+        folder.mkdir(parents=True, exist_ok=True)
+        for index in folder.glob("pack-*.idx"):
+            for oid in indexed(index.read_bytes()):
+                objects.pop(oid, None)
+        if objects:
+            _write_objects(folder, objects)
+    return commit.oid
+
+
+def _write_objects(folder: Path, objects: dict[Oid, tuple[str, bytes | memoryview]]) -> None:
+    # `git prune` removes `tmp_*` in here, should a kill leave one behind.
+    temporary = folder / f"tmp_pack_{secrets.token_hex(8)}"
+    entries: list[Packed] = []
+    digest = hashlib.sha1(usedforsecurity=False)
+    offset = 0
+    try:
+        with temporary.open("xb", buffering=1 << 20) as stream:
+
+            def put(part: bytes) -> None:
+                nonlocal offset
+                stream.write(part)
+                digest.update(part)
+                offset += len(part)
+
+            put(pack_header(len(objects)))
+            for oid, (kind, body) in objects.items():
+                entry = pack_entry(kind, body, level=_STORED)
+                entries.append(Packed(oid, zlib.crc32(entry), offset))
+                put(entry)
+            stream.write(digest.digest())
+            stream.flush()
+            os.fsync(stream.fileno())
+        name = f"pack-{digest.hexdigest()}"
+        temporary.chmod(0o444)
+        temporary.replace(folder / f"{name}.pack")
+        write_atomically(folder / f"{name}.idx", pack_index(entries, digest.digest()))
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
