@@ -57,14 +57,14 @@ def is_oid(text: str) -> bool:
     return _OID.fullmatch(text) is not None
 
 
-def object_id(kind: str, body: bytes) -> Oid:
+def object_id(kind: str, body: bytes | memoryview) -> Oid:
     """Name an object of the kind `blob`, `tree` or `commit`."""
     digest = hashlib.sha1(b"%s %d\0" % (kind.encode(), len(body)), usedforsecurity=False)
     digest.update(body)
     return Oid(digest.hexdigest())
 
 
-def blob_id(content: bytes) -> Oid:
+def blob_id(content: bytes | memoryview) -> Oid:
     """Name a file's content."""
     return object_id("blob", content)
 
