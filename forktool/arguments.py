@@ -30,7 +30,7 @@ def parser() -> Parser:
     _add_common(common)
     top = Parser(
         prog="forktool",
-        description="Keep a patch series on an upstream project: rebase it, judge it, build it, test it, send it upstream.",
+        description="Keep a patch series on an upstream project: rebase, judge, build and test it, and send it upstream.",
         epilog=EXIT_CODES,
         parents=[common],
     )
@@ -103,12 +103,12 @@ def _replay(add: Add) -> None:
     how.add_argument("--skip", action="store_true", help="drop the patch at which it stopped, and go on")
     _dry_run(rebase)
 
-    keep = add("keep", "carry a suspect")
+    keep = add("keep", "carry a suspect", target="forktool.commands.decide:keep")
     keep.add_argument("name", metavar="NAME")
     keep.add_argument("--reason", metavar="TEXT", default="kept by hand", help="why, for the record")
     _dry_run(keep)
 
-    drop = add("drop", "drop a suspect, or any patch of the series")
+    drop = add("drop", "drop a suspect, or any patch of the series", target="forktool.commands.decide:drop")
     drop.add_argument("name", metavar="NAME")
     drop.add_argument("--reason", metavar="TEXT", required=True, help="why, for dropped.toml")
     _dry_run(drop)

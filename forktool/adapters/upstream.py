@@ -10,7 +10,7 @@ from typing import Self, TypeVar
 
 from forktool.adapters.console import Advance, Console
 from forktool.adapters.git_source import GitSource
-from forktool.adapters.git_store import GitStore
+from forktool.adapters.git_store import GitStore, GitTree
 from forktool.adapters.http import CONNECTIONS, Http, NoRangeError, shown
 from forktool.adapters.package_index import IndexFile, PackageIndex, Release, index_url
 from forktool.adapters.sdist import Sdist, import_sdist
@@ -185,7 +185,7 @@ class Upstream:
         """
         return self.prepare((tag,))[self.resolve(tag)]
 
-    def tree(self, tag: str) -> SourceTree:
+    def tree(self, tag: str) -> GitTree:
         """The whole tree of a tag; raises what `commit` raises."""
         return self._store.tree(self._store.tree_of(self.commit(tag)), label=self.resolve(tag))
 
@@ -358,6 +358,10 @@ class _LightTree:
     def read(self, path: str) -> bytes | None:
         """See `SourceTree.read`."""
         return self._answer(lambda tree: tree.read(path))
+
+    def has_folder(self, path: str) -> bool:
+        """See `SourceTree.has_folder`."""
+        return self._answer(lambda tree: tree.has_folder(path))
 
     def _answer(self, ask: Callable[[SourceTree], _Result]) -> _Result:
         if self._is_light:

@@ -21,7 +21,7 @@ from forktool.adapters.http import Http, shown
 from forktool.adapters.package_index import IndexFile
 from forktool.adapters.state import State, translated
 from forktool.core.archive import matches
-from forktool.core.objects import Entry, Mode, Oid, blob_id
+from forktool.core.objects import EMPTY_TREE, Entry, Mode, Oid, blob_id
 from forktool.errors import IntegrityError, OutsideError
 
 if TYPE_CHECKING:
@@ -85,6 +85,21 @@ class WheelTree:
         """See `SourceTree.read`; raises what `entry` raises."""
         entry = self.entry(path)
         return None if entry is None else self._content(entry.oid)
+
+    def has_folder(self, path: str) -> bool:
+        """See `SourceTree.has_folder`; raises what `entry` raises."""
+        key = f"{path}/"
+        with self._lock:
+            if key not in self._answers:
+                names = self._opened().namelist()
+                if not any(name.startswith(f"{path.partition('/')[0]}/") for name in names):
+                    raise NotInWheelError(
+                        f"{self._file.filename} does not say whether {self._label} has {key}"
+                    )
+                found = any(name.startswith(key) for name in names)
+                self._answers[key] = Entry(Mode.TREE, EMPTY_TREE) if found else None
+                self._keep_answers()
+            return self._answers[key] is not None
 
     def prefetch(self, paths: Iterable[str]) -> None:
         """Fetch what is not known yet of these paths; raises what `entry` raises."""

@@ -16,7 +16,7 @@ from forktool.adapters.patchset_files import RESOLUTIONS, Patchset
 from forktool.adapters.probes import ABSENT, ProbeResult, Probes
 from forktool.adapters.rerere import has_markers, recorded, replay_resolutions
 from forktool.core.apply import Change, apply_patch
-from forktool.core.content import compare_content
+from forktool.core.absorption import content_fact
 from forktool.core.findings import Finding, find_problems
 from forktool.core.objects import Entry, Oid, blob_id
 from forktool.core.replay import Need, Plan, applies_in_place, plan_replay
@@ -273,16 +273,12 @@ class _Pass:
         return replace(meeting, facts=facts)
 
     def _content(self, changes: Iterable[Change], before: Overlay, after: Overlay) -> ContentFact | None:
-        contents = [
-            compare_content(
-                change.path,
-                before=before.read(change.path),
-                after=after.read(change.path),
-                upstream=self._onto.read(change.path),
-            )
-            for change in changes
-        ]
-        return combine(contents)
+        return content_fact(
+            [
+                (change.path, before.read(change.path), after.read(change.path), self._onto.read(change.path))
+                for change in changes
+            ]
+        )
 
     def _merge(self, patch: Patch, plan: Plan, before: Overlay, after: Overlay, target: Overlay) -> _Meeting:
         settled_here = dict(plan.settled)

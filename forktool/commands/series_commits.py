@@ -26,7 +26,7 @@ class SeriesCommits:
     @property
     def tip(self) -> Oid:
         """The last commit; the base when there is no patch."""
-        return next(reversed(self.commits.values()), self.base)
+        return next(reversed(list(self.commits.values())), self.base)
 
 
 def commits_on_base(

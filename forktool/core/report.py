@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from forktool.core.series import Patch
+from forktool.core.series import Patch, PatchName
 from forktool.core.verdict import EvidenceKind, Outcome, Verdict
 
 SYMBOLS = {
@@ -96,7 +96,7 @@ def rebase_document(base: str, onto: str, outcomes: Sequence[Outcome]) -> dict[s
 
 
 def status_document(
-    base: str, patches: Sequence[Patch], table: Mapping[str, Mapping[str, Outcome]]
+    base: str, patches: Sequence[Patch], table: Mapping[str, Mapping[PatchName, Outcome]]
 ) -> dict[str, Any]:
     """The answer of `status --json`.
 
@@ -139,7 +139,7 @@ def _findings(outcome: Outcome) -> list[dict[str, str]]:
 
 
 def verdict_table(
-    patches: Sequence[Patch], table: Mapping[str, Mapping[str, Outcome]]
+    patches: Sequence[Patch], table: Mapping[str, Mapping[PatchName, Outcome]]
 ) -> list[list[tuple[str, Verdict | None]]]:
     """Rows of cells for `status`: a head row of names, then one row a tag."""
     rows: list[list[tuple[str, Verdict | None]]] = [

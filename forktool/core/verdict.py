@@ -224,7 +224,7 @@ def _carried(facts: Facts) -> Verdict:
         case MergeKind.UNTOUCHED | MergeKind.CLEAN | MergeKind.EMPTY:
             pass
     content = facts.content
-    if content is not None and content.hunks_present:
+    if content is not None and content.hunks_present and not facts.in_place:
         return Verdict.PARTLY_ABSORBED
     return Verdict.UNCHANGED if facts.in_place else Verdict.REFRESHED
 
