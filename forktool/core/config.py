@@ -113,7 +113,9 @@ class _Reader:
         for name in names:
             if name not in allowed:
                 near = difflib.get_close_matches(name, allowed, n=1)
-                raise self.error(name, f"is not known here; {f'did you mean {near[0]}?' if near else ', '.join(allowed)}")
+                raise self.error(
+                    name, f"is not known here; {f'did you mean {near[0]}?' if near else ', '.join(allowed)}"
+                )
 
     def table(self, name: str) -> Mapping[str, Any]:
         value = self.document.get(name, {})
