@@ -1,0 +1,229 @@
+"""Python source as a syntax tree: definitions, scopes and the elements that a change is judged on.
+
+The parser is tree-sitter's, which tolerates errors and whatever bytes a file holds. Lines are 1-based; a scope is the
+dotted name of the enclosing classes and functions, "" at module level.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+
+import tree_sitter_python
+from tree_sitter import Language, Node, Parser, Tree
+
+__all__ = [
+    "Definition", "DefinitionKind", "Node", "Span", "definitions", "dotted", "has_syntax_error", "is_python",
+    "line_scopes", "parse", "repeated_definitions", "scope_at", "statement_around", "text",
+]  # fmt: skip
+
+_LANGUAGE = Language(tree_sitter_python.language())
+DEFINITIONS = frozenset({"class_definition", "function_definition"})
+IMPORTS = frozenset({"import_statement", "import_from_statement", "future_import_statement"})
+SIMPLE = frozenset({
+    "expression_statement", "return_statement", "raise_statement", "assert_statement", "delete_statement",
+    "global_statement", "nonlocal_statement", "type_alias_statement", "print_statement", "exec_statement",
+    "pass_statement", "break_statement", "continue_statement",
+})  # fmt: skip
+COMPOUND = frozenset({
+    "if_statement", "for_statement", "while_statement", "with_statement", "try_statement", "match_statement",
+})  # fmt: skip
+CLAUSES = frozenset({
+    "elif_clause", "else_clause", "except_clause", "except_group_clause", "finally_clause", "case_clause",
+})  # fmt: skip
+
+
+class DefinitionKind(StrEnum):
+    """What a definition defines."""
+
+    CLASS = "class"
+    FUNCTION = "function"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Definition:
+    """One class or function, its decorators included.
+
+    `block_line` is where the block starts that it stands in: two definitions of one name that share it replace each
+    other, those in the branches of an `if` do not. `decorators` are their texts without `@`.
+    """
+
+    qualified_name: str
+    kind: DefinitionKind
+    start_line: int
+    end_line: int
+    block_line: int
+    decorators: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Span:
+    """Lines `first` to `last`, both included."""
+
+    first: int
+    last: int
+
+
+def is_python(path: str) -> bool:
+    """Whether a path names Python source."""
+    return path.endswith((".py", ".pyi"))
+
+
+@lru_cache(maxsize=48)
+def parse(source: bytes) -> Tree:
+    """The syntax tree; a file with errors has one too, with ERROR nodes in it."""
+    return Parser(_LANGUAGE).parse(source)
+
+
+def has_syntax_error(source: bytes) -> bool:
+    """Whether the parser had to skip or invent something."""
+    return parse(source).root_node.has_error
+
+
+@lru_cache(maxsize=256)
+def definitions(source: bytes) -> tuple[Definition, ...]:
+    """Every class and function, nested ones too, in the order in which they start."""
+    found: list[Definition] = []
+    root = parse(source).root_node
+    stack: list[tuple[Node, str, int]] = [(root, "", 0)]
+    while stack:
+        node, scope, block_line = stack.pop()
+        for child in node.children:
+            definition = (
+                child.child_by_field_name("definition") if child.type == "decorated_definition" else child
+            )
+            if definition is None:
+                continue
+            kind = definition.type
+            if kind in DEFINITIONS:
+                name = dotted(scope, text(definition.child_by_field_name("name")))
+                found.append(
+                    Definition(
+                        qualified_name=name,
+                        kind=DefinitionKind.CLASS if kind == "class_definition" else DefinitionKind.FUNCTION,
+                        start_line=child.start_point.row + 1,
+                        end_line=_last_line(child),
+                        block_line=block_line,
+                        decorators=() if definition is child else _decorators(child),
+                    )
+                )
+                body = definition.child_by_field_name("body")
+                if body is not None:
+                    stack.append((body, name, body.start_point.row + 1))
+            elif kind in COMPOUND or kind in CLAUSES or kind in ("block", "ERROR"):
+                stack.append((child, scope, child.start_point.row + 1 if kind == "block" else block_line))
+    return tuple(sorted(found, key=lambda one: (one.start_line, -one.end_line)))
+
+
+def _decorators(decorated: Node) -> tuple[str, ...]:
+    return tuple(text(child).lstrip("@").strip() for child in decorated.children if child.type == "decorator")
+
+
+def _last_line(node: Node) -> int:
+    """The line that a node ends on; one that ends at the start of a line ends on the line before."""
+    end = node.end_point
+    return end.row if end.column == 0 and end.row > node.start_point.row else end.row + 1
+
+
+@lru_cache(maxsize=256)
+def line_scopes(source: bytes) -> tuple[str, ...]:
+    """The scope of every line; index 0 is line 1. A definition's own header belongs to the definition."""
+    count = source.count(b"\n") + 1
+    scopes = [""] * count
+    for one in definitions(source):
+        end = min(one.end_line, count)
+        scopes[one.start_line - 1 : end] = [one.qualified_name] * (end - one.start_line + 1)
+    return tuple(scopes)
+
+
+def scope_at(source: bytes, line: int) -> str:
+    """The dotted class or function around a 1-based line, "" at module level and outside the file."""
+    scopes = line_scopes(source)
+    return scopes[line - 1] if 1 <= line <= len(scopes) else ""
+
+
+@lru_cache(maxsize=64)
+def _statements(source: bytes) -> tuple[Span, ...]:
+    """The lines of every statement that spans more than one, definitions left out, by first line."""
+    spans: list[Span] = []
+    stack = [parse(source).root_node]
+    while stack:
+        for child in stack.pop().children:
+            kind = child.type
+            if kind in SIMPLE or kind in IMPORTS:
+                if child.end_point.row > child.start_point.row:
+                    spans.append(Span(first=child.start_point.row + 1, last=_last_line(child)))
+                continue
+            if kind in COMPOUND or kind in CLAUSES:
+                spans.append(Span(first=child.start_point.row + 1, last=_last_line(child)))
+            if child.is_named and kind != "comment":
+                stack.append(child)
+    return tuple(sorted(spans, key=lambda span: span.first))
+
+
+def statement_around(source: bytes, first: int, last: int) -> Span | None:
+    """The innermost statement that holds lines `first` to `last` and more, inside their definition.
+
+    For a place between two lines, ask for both of them.
+    """
+    spans = _statements(source)
+    until = bisect_right(spans, first, key=lambda span: span.first)
+    scopes = line_scopes(source)
+    for span in reversed(spans[:until]):
+        if span.last >= last and span.last - span.first > last - first:
+            inside = span.first <= len(scopes) and first <= len(scopes)
+            return span if inside and scopes[span.first - 1] == scopes[first - 1] else None
+    return None
+
+
+def text(node: Node | None) -> str:
+    """A node's source text; bytes that are not UTF-8 are escaped."""
+    return "" if node is None or node.text is None else node.text.decode("utf-8", "backslashreplace")
+
+
+def dotted(scope: str, name: str) -> str:
+    """A name inside a scope."""
+    return f"{scope}.{name}" if scope else name
+
+
+def repeated_definitions(source: bytes) -> Counter[str]:
+    """Names that one block defines more than once, with their count; later ones replace earlier ones.
+
+    Those that are meant to share a name do not count: overloads, the accessors of a property, registered variants,
+    and whatever else a decorator takes the definition for, since `@x.setter` and `@x.register` keep the former.
+    """
+    counts: Counter[tuple[str, int]] = Counter(
+        (one.qualified_name, one.block_line) for one in definitions(source) if not _shares_its_name(one)
+    )
+    repeated: Counter[str] = Counter()
+    for (name, _), count in counts.items():
+        if count > 1 and not name.endswith("._") and name != "_":
+            repeated[name] += count
+    return repeated
+
+
+def _shares_its_name(one: Definition) -> bool:
+    for decorator in one.decorators:
+        callee = decorator.partition("(")[0].strip()
+        if callee.rpartition(".")[2] in _SHARING:
+            return True
+    return False
+
+
+_SHARING = frozenset(
+    {
+        "overload",
+        "setter",
+        "getter",
+        "deleter",
+        "register",
+        "fixture",
+        "property",
+        "expression",
+        "when",
+        "dispatch",
+    }
+)
