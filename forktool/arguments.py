@@ -133,6 +133,8 @@ def _patches(add: Add) -> None:
     )
     _dry_run(apply)
 
-    export = add("export", "read edited commits back into the patchset")
+    export = add(
+        "export", "read edited commits back into the patchset", target="forktool.commands.apply:export"
+    )
     export.add_argument("directory", metavar="DIR")
     _dry_run(export)

@@ -15,8 +15,8 @@ from forktool.adapters.git_store import GitStore, GitTree
 from forktool.adapters.patchset_files import RESOLUTIONS, Patchset
 from forktool.adapters.probes import ABSENT, ProbeResult, Probes
 from forktool.adapters.rerere import has_markers, recorded, replay_resolutions
-from forktool.core.apply import Change, apply_patch
 from forktool.core.absorption import content_fact
+from forktool.core.apply import Change, apply_patch
 from forktool.core.findings import Finding, find_problems
 from forktool.core.objects import Entry, Oid, blob_id
 from forktool.core.replay import Need, Plan, applies_in_place, plan_replay
