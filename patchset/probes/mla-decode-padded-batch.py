@@ -27,6 +27,7 @@ CASES = {
     "idle rank, tokens not padded": ([1, 0], 1, (1, 1, 1, 0)),
     "idle rank, tokens padded": ([1, 0], 8, (2, 0, 8, 0)),
     "idle rank, one request": ([1], 4, (1, 0, 4, 0)),
+    "padding between uniform decodes": ([4, 0, 4, 4], 16, (1, 3, 4, 12)),
     "padding behind a mixed batch": ([4, 4, 2, 0, 0], 10, (2, 3, 8, 2)),
     "padding behind a mixed batch, tokens padded": ([4, 4, 2, 0, 0], 16, (2, 3, 8, 8)),
     "padding inside a mixed batch": ([4, 0, 4, 10], 18, (1, 3, 4, 14)),
@@ -59,19 +60,26 @@ def test_a_batch_is_split_so_that_decodes_stay_uniform(tree, case):
     assert split(tree, torch, lengths, tokens) == expected
 
 
-def test_the_number_of_tokens_decides_and_is_not_asserted(tree):
-    """The same answer where torch is missing: what the function does with num_tokens."""
+def test_the_number_of_tokens_decides(tree):
+    """The same answer where torch is missing: whether a request is a decode depends on num_tokens.
+
+    v0.16.0 asserts something about it, v0.18.0 only passes it on; neither looks at it.
+    """
     function = tree.function(UTILS, NAME)
     assert function is not None, f"{NAME} has moved"
-    asserted = [node.test for node in ast.walk(function) if isinstance(node, ast.Assert)]
-    assert not any(mentions_tokens(test) for test in asserted), (
-        "padded requests are asserted to be padded tokens"
-    )
     conditions = [node.test for node in ast.walk(function) if isinstance(node, ast.If | ast.IfExp)]
-    assert any(mentions_tokens(test) for test in conditions), (
+    derived = {
+        target.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign) and mentions(node.value, {"num_tokens"})
+        for target in ast.walk(ast.Tuple(elts=node.targets))
+        if isinstance(target, ast.Name)
+    }
+    # num_prefill_tokens is the rest of num_tokens, an answer and not a criterion.
+    assert any(mentions(test, {"num_tokens", *derived} - {"num_prefill_tokens"}) for test in conditions), (
         "padding requests are decodes whether or not the tokens are padded"
     )
 
 
-def mentions_tokens(expression):
-    return any(isinstance(part, ast.Name) and part.id == "num_tokens" for part in ast.walk(expression))
+def mentions(expression, names):
+    return any(isinstance(part, ast.Name) and part.id in names for part in ast.walk(expression))
