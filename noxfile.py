@@ -1,0 +1,89 @@
+"""Sessions: the operator's call forktool and return its exit code; the developer's test, lint and measure it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2025.5"
+nox.options.default_venv_backend = "uv|virtualenv"
+nox.options.reuse_venv = "yes"
+nox.options.sessions = ["tests", "lint", "types"]
+nox.options.error_on_missing_interpreters = False
+
+
+def _forktool(session: nox.Session, *command: str) -> None:
+    """Run forktool, and end nox with its exit code: 3 must not become 1."""
+    session.install("--quiet", "-e", ".")
+    program = Path(session.bin) / "forktool"
+    code = subprocess.run([program, *command, *session.posargs], check=False).returncode
+    if code:
+        sys.exit(code)
+
+
+@nox.session(default=False)
+def rebase(session: nox.Session) -> None:
+    """Carry the series to another tag: nox -s rebase -- v0.17.0."""
+    _forktool(session, "rebase")
+
+
+@nox.session(default=False)
+def status(session: nox.Session) -> None:
+    """The series and its verdict on tags: nox -s status -- --onto v0.16.0..v0.33.0."""
+    _forktool(session, "status")
+
+
+@nox.session(default=False)
+def check(session: nox.Session) -> None:
+    """Prove the series: lint, round trip, probes."""
+    _forktool(session, "check")
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """The tests, with coverage; arguments go to pytest."""
+    session.install("--quiet", "-e", ".", "--group", "tests")
+    coverage = Path(session.create_tmp()) / "coverage"
+    environment = {"COVERAGE_FILE": str(coverage)}
+    workers = os.environ.get("FORKTOOL_TEST_WORKERS", "auto")
+    session.run(
+        "pytest", "-n", workers, "--dist", "loadgroup", "-m", "not slow and not gpu",
+        "--cov", "--cov-report=term:skip-covered", *session.posargs, env=environment,
+    )  # fmt: skip
+
+
+@nox.session(default=False)
+def tests_slow(session: nox.Session) -> None:
+    """The tests that need minutes and gigabytes: real CPU servers, wheels of 500 MB."""
+    session.install("--quiet", "-e", ".", "--group", "tests")
+    session.run("pytest", "-m", "slow", *session.posargs)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Style and form of the code."""
+    session.install("--quiet", "--group", "lint")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Strict types."""
+    session.install("--quiet", "-e", ".", "--group", "types")
+    session.run("mypy")
+
+
+@nox.session(default=False)
+def bench(session: nox.Session) -> None:
+    """Ratios against the peers: nox -s bench [-- NAME ...]."""
+    session.install("--quiet", "-e", ".")
+    missing = [tool for tool in ("git", "quilt", "patch") if shutil.which(tool) is None]
+    if missing:
+        session.warn(f"not installed, so not compared: {', '.join(missing)}")
+    session.run("python", "-m", "benchmarks", *session.posargs)
