@@ -18,7 +18,7 @@ from forktool.adapters.state import State, translated
 from forktool.adapters.wheel_range import NotInWheelError, WheelTree
 from forktool.core.objects import Entry, Oid
 from forktool.core.tree import SourceTree
-from forktool.core.upstream_config import SourceKind, UpstreamConfig
+from forktool.core.upstream_config import History, SourceKind, UpstreamConfig
 from forktool.core.versions import TagPattern, find, newest, ordered, unknown_tag
 from forktool.errors import ForktoolError, IntegrityError, NetworkError, RequestError
 
@@ -189,15 +189,22 @@ class Upstream:
         """The whole tree of a tag; raises what `commit` raises."""
         return self._store.tree(self._store.tree_of(self.commit(tag)), label=self.resolve(tag))
 
-    def prepare(self, tags: Iterable[str]) -> Mapping[str, Oid]:
-        """Import tags, several at once; what was imported before one fails stays. Raises what `commit` raises."""
+    def prepare(self, tags: Iterable[str], paths: Iterable[str] = ()) -> Mapping[str, Oid]:
+        """Import tags, several at once; what was imported before one fails stays. Raises what `commit` raises.
+
+        Where a git source brings files on demand, those at `paths` are brought now, in one request a tag.
+        """
         wanted = tuple(dict.fromkeys(self.resolve(tag) for tag in tags))
         missing = [tag for tag in wanted if tag not in self._imported()]
         if missing:
             self._store.create()
             self._import(missing)
-        imported = self._imported()
-        return {tag: imported[tag] for tag in wanted}
+        commits = {tag: self._imported()[tag] for tag in wanted}
+        ahead = tuple(paths)
+        if self._git is not None and ahead and self.config.history is History.SHALLOW:
+            for commit in commits.values():
+                self._git.fetch_files(commit, ahead)
+        return commits
 
     def light_tree(self, tag: str, paths: Iterable[str] = ()) -> SourceTree:
         """A tree for questions about a few files; see `light_trees`."""
@@ -217,7 +224,7 @@ class Upstream:
         refused = _each(lambda wheel: _is_refused(wheel, ahead), wheels.values())
         for name in [name for name, is_refused in zip(wheels, refused, strict=True) if is_refused]:
             del wheels[name]
-        self.prepare(name for name in names if name not in wheels)
+        self.prepare((name for name in names if name not in wheels), ahead)
         return tuple(
             _LightTree(wheels[name], partial(self.tree, name)) if name in wheels else self.tree(name)
             for name in names
