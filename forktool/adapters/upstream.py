@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from hashlib import sha256
 from typing import Self, TypeVar
 
 from forktool.adapters.console import Advance, Console
 from forktool.adapters.git_source import GitSource
-from forktool.adapters.git_store import GitStore
+from forktool.adapters.git_store import GitStore, GitTree
 from forktool.adapters.http import CONNECTIONS, Http, NoRangeError, shown
 from forktool.adapters.package_index import IndexFile, PackageIndex, Release, index_url
 from forktool.adapters.sdist import Sdist, import_sdist
@@ -22,8 +24,8 @@ from forktool.core.upstream_config import History, SourceKind, UpstreamConfig
 from forktool.core.versions import TagPattern, find, newest, ordered, unknown_tag
 from forktool.errors import ForktoolError, IntegrityError, NetworkError, RequestError
 
-REFS = "refs/forktool/upstream/"
-"""One ref a tag in the private store, on its commit."""
+REFS = "refs/forktool/upstream"
+"""`REFS/KEY/TAG` in the private store names a tag's commit; KEY stands for what decides its content."""
 _Result = TypeVar("_Result")
 _Item = TypeVar("_Item")
 
@@ -59,6 +61,9 @@ class Upstream:
         self.config = config
         self.pattern = TagPattern(config.tag_pattern)
         self.http = http or Http(offline=offline)
+        # Another package, or other rules for generated files, are other trees.
+        content = json.dumps([config.package, config.repository, config.tag_pattern, config.generated])
+        self._refs = f"{REFS}/{sha256(content.encode()).hexdigest()[:12]}/"
         self._store = store
         self._state = state
         self._console = console
@@ -185,7 +190,7 @@ class Upstream:
         """
         return self.prepare((tag,))[self.resolve(tag)]
 
-    def tree(self, tag: str) -> SourceTree:
+    def tree(self, tag: str) -> GitTree:
         """The whole tree of a tag; raises what `commit` raises."""
         return self._store.tree(self._store.tree_of(self.commit(tag)), label=self.resolve(tag))
 
@@ -247,10 +252,10 @@ class Upstream:
         if self._commits is None:
             self._commits = {}
             if (self._store.path / "HEAD").is_file():
-                listed = self._store.git("for-each-ref", "--format=%(objectname) %(refname)", REFS)
+                listed = self._store.git("for-each-ref", "--format=%(objectname) %(refname)", self._refs)
                 for line in listed.decode("utf-8", "surrogateescape").splitlines():
                     oid, _space, ref = line.partition(" ")
-                    self._commits[ref.removeprefix(REFS)] = Oid(oid)
+                    self._commits[ref.removeprefix(self._refs)] = Oid(oid)
         return self._commits
 
     def _release(self, tag: str) -> Release | None:
@@ -273,7 +278,7 @@ class Upstream:
             outcomes = _each(lambda tag: self._outcome(tag, advance), tags)
         done = {tag: oid for tag, oid in zip(tags, outcomes, strict=True) if isinstance(oid, str)}
         if done:
-            lines = "".join(f"update {REFS}{tag} {oid}\n" for tag, oid in done.items())
+            lines = "".join(f"update {self._refs}{tag} {oid}\n" for tag, oid in done.items())
             self._store.git("update-ref", "--stdin", stdin=lines.encode("utf-8", "surrogateescape"))
             self._imported().update(done)
         for outcome in outcomes:
@@ -365,6 +370,10 @@ class _LightTree:
     def read(self, path: str) -> bytes | None:
         """See `SourceTree.read`."""
         return self._answer(lambda tree: tree.read(path))
+
+    def has_folder(self, path: str) -> bool:
+        """See `SourceTree.has_folder`."""
+        return self._answer(lambda tree: tree.has_folder(path))
 
     def _answer(self, ask: Callable[[SourceTree], _Result]) -> _Result:
         if self._is_light:

@@ -61,7 +61,9 @@ class WheelTree:
         self._blobs = state.directory("downloads", "blobs")
         self._lock = threading.RLock()
         self._zip: RemoteZip | None = None
-        self._answers = self._kept_answers()
+        self._answers: dict[str, Entry | None] = {}
+        self._folders: dict[str, bool] = {}
+        self._read_answers()
         self._contents: dict[Oid, bytes] = {}
 
     @property
@@ -85,6 +87,14 @@ class WheelTree:
         """See `SourceTree.read`; raises what `entry` raises."""
         entry = self.entry(path)
         return None if entry is None else self._content(entry.oid)
+
+    def has_folder(self, path: str) -> bool:
+        """See `SourceTree.has_folder`; raises what `entry` raises."""
+        with self._lock:
+            if path not in self._folders:
+                self._folders[path] = self._ask_folder(path)
+                self._keep_answers()
+            return self._folders[path]
 
     def prefetch(self, paths: Iterable[str]) -> None:
         """Fetch what is not known yet of these paths; raises what `entry` raises."""
@@ -133,6 +143,16 @@ class WheelTree:
         _write(self._blob_path(entry.oid), content)
         return entry
 
+    def _ask_folder(self, path: str) -> bool:
+        archive = self._opened()
+        below = (name for name in archive.NameToInfo if name.startswith(f"{path}/"))
+        if f"{path.partition('/')[0]}/__init__.py" in archive.NameToInfo:
+            if any(not matches(name, self._generated) for name in below):
+                return True
+            if not _APART.intersection(path.split("/")[1:]):
+                return False
+        raise NotInWheelError(f"{self._file.filename} does not say whether {self._label} has {path}/")
+
     def _is_absent(self, archive: RemoteZip, path: str) -> bool:
         """Whether a path that the wheel lacks is surely not in the tree."""
         folder, slash, _name = path.partition("/")
@@ -174,21 +194,25 @@ class WheelTree:
     def _blob_path(self, oid: Oid) -> Path:
         return self._blobs / oid[:2] / oid[2:]
 
-    def _kept_answers(self) -> dict[str, Entry | None]:
-        path = self._folder / f"{self._key}.json"
-        try:
-            kept = json.loads(path.read_bytes())
-            return {
-                name: Entry(Mode(found[0]), Oid(found[1])) if found else None
-                for name, found in kept["paths"].items()
-                if kept["generated"] == list(self._generated)
-            }
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            return {}
+    def _read_answers(self) -> None:
+        # A file that is torn, or was written under other rules: as if it were not there.
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+            kept = json.loads((self._folder / f"{self._key}.json").read_bytes())
+            if kept["generated"] == list(self._generated):
+                paths = {
+                    name: Entry(Mode(found[0]), Oid(found[1])) if found else None
+                    for name, found in kept["paths"].items()
+                }
+                self._answers, self._folders = paths, dict(kept["folders"])
 
     def _keep_answers(self) -> None:
         paths = {path: [entry.mode, entry.oid] if entry else None for path, entry in self._answers.items()}
-        document = {"wheel": self._file.filename, "generated": self._generated, "paths": paths}
+        document = {
+            "wheel": self._file.filename,
+            "generated": self._generated,
+            "paths": paths,
+            "folders": self._folders,
+        }
         _write(self._folder / f"{self._key}.json", json.dumps(document).encode())
 
 
