@@ -132,22 +132,22 @@ class GitSource:
             raise GitError(f"{tag} of {shown(self.url)} does not name a commit")
         return commit
 
-    def fetch_blobs(self, oids: Iterable[Oid]) -> None:
+    def fetch_files(self, commit: Oid, paths: Iterable[str]) -> None:
         """Fetch the contents of files in one request, where reading would fetch them one by one.
 
         Raises:
             NetworkError: the repository was not reached.
         """
-        wanted = list(dict.fromkeys(oids))
-        present = self._store.try_git(
-            *("rev-list", "--no-object-names", "--missing=print", "--stdin"), stdin="\n".join(wanted).encode()
+        listed = self._store.try_git(
+            "rev-list", "--objects", "--missing=print", "--no-walk", commit, "--", *dict.fromkeys(paths)
         )
-        missing = re.findall(r"^\?([0-9a-f]{40})$", present.stdout.decode(), re.MULTILINE)
+        missing = re.findall(rb"^\?([0-9a-f]{40})$", listed.stdout, re.MULTILINE)
         if missing and not self._offline:
             self._remote(
-                *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--filter=blob:none", "--stdin"),
-                REMOTE,
-                stdin="\n".join(missing).encode(),
+                *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules"),
+                *("--filter=blob:none", "--stdin", REMOTE),
+                configuration=("-c", "fetch.negotiationAlgorithm=noop"),
+                stdin=b"\n".join(missing),
             )
 
     def _configure(self) -> None:
@@ -160,10 +160,14 @@ class GitSource:
             if self._store.try_git("config", "--get", name).stdout.decode().rstrip("\n") != value:
                 self._store.git("config", name, value)
 
-    def _remote(self, *args: str, stdin: bytes = b"") -> Completed:
+    def _remote(self, *args: str, configuration: tuple[str, ...] = (), stdin: bytes = b"") -> Completed:
         environment = sealed_environment(user_configuration=True)
         environment.setdefault("GIT_SSH_COMMAND", "ssh -o BatchMode=yes")
-        done = process.run(self._store.command(*args, configuration=_TOO_SLOW), env=environment, stdin=stdin)
+        done = process.run(
+            self._store.command(*args, configuration=(*_TOO_SLOW, *configuration)),
+            env=environment,
+            stdin=stdin,
+        )
         if done.returncode:
             raise self._error(done)
         return done

@@ -6,10 +6,6 @@ Proxies, certificates and credentials come from the environment as `requests` re
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import json
-import os
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +16,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
 from forktool import __version__
-from forktool.adapters.state import translated, write_atomically
+from forktool.adapters.part_file import PartFile
 from forktool.errors import DiskError, IntegrityError, NetworkError, RequestError
 
 if TYPE_CHECKING:
@@ -183,7 +179,7 @@ class Http:
             DiskError: the file system refused.
             NetworkError: see `get`; also after several attempts that broke off.
         """
-        piece = _PartFile(target)
+        piece = PartFile(target)
         restarted = False
         for attempt in range(_ATTEMPTS):
             before = piece.length()
@@ -213,7 +209,7 @@ class Http:
         raise NetworkError(f"{shown(url)}: broke off {_ATTEMPTS} times", hint="run the command again")
 
     def _continue_download(
-        self, url: str, piece: _PartFile, size: int | None, advance: Callable[[int], None], *, resume: bool
+        self, url: str, piece: PartFile, size: int | None, advance: Callable[[int], None], *, resume: bool
     ) -> bool:
         """One request; True where it brought the whole file, not the rest of one."""
         start, validator = piece.start(resume=resume)
@@ -290,77 +286,6 @@ class Http:
     def _count(self, amount: int) -> None:
         with self._lock:
             self.received += amount
-
-
-class _PartFile:
-    """`target.part` and the validator (RFC 9110, 13.1.5) of the file that it is a beginning of."""
-
-    def __init__(self, target: Path) -> None:
-        self._target = target
-        self._path = target.with_name(target.name + ".part")
-        self._note = target.with_name(target.name + ".part.json")
-
-    def length(self) -> int:
-        try:
-            return self._path.stat().st_size
-        except OSError:
-            return 0
-
-    def start(self, *, resume: bool) -> tuple[int, str | None]:
-        """Where to go on, and the `If-Range` validator: without one, only a hash makes going on safe."""
-        validator = None
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            validator = json.loads(self._note.read_text(encoding="utf-8"))["etag"]
-        if validator is None and not resume:
-            self.discard()
-        return self.length(), validator
-
-    def remember(self, etag: str | None) -> None:
-        # A weak validator must not stand in If-Range (RFC 9110, 13.1.5).
-        strong = etag if etag is not None and not etag.startswith("W/") else None
-        if strong is None:
-            with translated(f"cannot write {self._note}"):
-                self._note.unlink(missing_ok=True)
-        else:
-            write_atomically(self._note, json.dumps({"etag": strong}).encode())
-
-    @contextmanager
-    def appending(self) -> Iterator[Callable[[bytes], object]]:
-        with translated(f"cannot write {self._path}"):
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            stream = self._path.open("ab", buffering=0)
-
-        def write(chunk: bytes) -> None:
-            with translated(f"cannot write {self._path}"):
-                view = memoryview(chunk)
-                while view:
-                    view = view[stream.write(view) :]
-
-        with stream:
-            yield write
-
-    def wrong(self, sha256: str | None, size: int | None) -> str | None:
-        """What is wrong with the whole file, or None."""
-        if size is not None and self.length() != size:
-            return f"got {self.length()} bytes, the index says {size}"
-        if sha256 is None:
-            return None
-        with translated(f"cannot read {self._path}"), self._path.open("rb") as stream:
-            found = hashlib.file_digest(stream, "sha256").hexdigest()
-        return None if found == sha256 else f"its sha256 is {found}, the index says {sha256}"
-
-    def finish(self, *, durable: bool) -> None:
-        with translated(f"cannot write {self._target}"):
-            if durable:
-                with self._path.open("rb") as stream:
-                    os.fsync(stream.fileno())
-            self._path.replace(self._target)
-            self._note.unlink(missing_ok=True)
-
-    def discard(self) -> None:
-        for path in (self._path, self._note):
-            with contextlib.suppress(OSError):
-                path.unlink()
 
 
 @contextmanager

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from hashlib import sha256
 from typing import Self, TypeVar
 
 from forktool.adapters.console import Advance, Console
@@ -18,12 +20,12 @@ from forktool.adapters.state import State, translated
 from forktool.adapters.wheel_range import NotInWheelError, WheelTree
 from forktool.core.objects import Entry, Oid
 from forktool.core.tree import SourceTree
-from forktool.core.upstream_config import SourceKind, UpstreamConfig
+from forktool.core.upstream_config import History, SourceKind, UpstreamConfig
 from forktool.core.versions import TagPattern, find, newest, ordered, unknown_tag
 from forktool.errors import ForktoolError, IntegrityError, NetworkError, RequestError
 
-REFS = "refs/forktool/upstream/"
-"""One ref a tag in the private store, on its commit."""
+REFS = "refs/forktool/upstream"
+"""`REFS/KEY/TAG` in the private store names a tag's commit; KEY stands for what decides its content."""
 _Result = TypeVar("_Result")
 _Item = TypeVar("_Item")
 
@@ -59,6 +61,9 @@ class Upstream:
         self.config = config
         self.pattern = TagPattern(config.tag_pattern)
         self.http = http or Http(offline=offline)
+        # Another package, or other rules for generated files, are other trees.
+        content = json.dumps([config.package, config.repository, config.tag_pattern, config.generated])
+        self._refs = f"{REFS}/{sha256(content.encode()).hexdigest()[:12]}/"
         self._store = store
         self._state = state
         self._console = console
@@ -109,7 +114,8 @@ class Upstream:
             NetworkError: not reached, and never listed before.
         """
         return ordered(
-            (tag for tag, yanked in self._listed(ask=True).items() if yanked is None), self.pattern
+            (tag for tag, yanked in self._listed(ask=self.config.sources).items() if yanked is None),
+            self.pattern,
         )
 
     def newest(self) -> str:
@@ -131,11 +137,16 @@ class Upstream:
         Raises:
             RequestError: upstream has no such tag; the message names the nearest ones.
         """
-        known = {**dict.fromkeys(self._imported()), **self._listed(ask=False)}
+        known: dict[str, str | None] = {**dict.fromkeys(self._imported()), **self._listed(ask=())}
         found = find(tag, known, self.pattern)
-        if found is None:
-            known = self._listed(ask=True)
+        asked: list[SourceKind] = []
+        for source in self.config.sources if found is None else ():
+            # One source after the other: a tag that the index has needs no repository to be reached.
+            asked.append(source)
+            known = self._listed(ask=asked)
             found = find(tag, known, self.pattern)
+            if found is not None:
+                break
         if found is None:
             offered = [name for name, yanked in known.items() if yanked is None]
             raise unknown_tag(tag, offered, self.pattern, name=self.config.name)
@@ -145,19 +156,35 @@ class Upstream:
             self._console.warning(f"{self.config.name} has taken {found} back (yanked){reason}")
         return found
 
-    def _listed(self, *, ask: bool) -> dict[str, str | None]:
-        """Tag to the reason it was yanked for, or None; over all sources."""
+    def _listed(self, *, ask: Collection[SourceKind]) -> dict[str, str | None]:
+        """Tag to the reason it was yanked for, or None; over all sources, of which those in `ask` are asked anew.
+
+        A source that is not reached and never was is passed over with a warning if another one lists anything.
+        """
         found: dict[str, str | None] = {}
+        unreached: NetworkError | None = None
         if self._index is not None and self.config.package is not None:
             index, package = self._index, self.config.package
-            for release in self._asked(index.releases, index.known, package) if ask else index.known(package):
-                found[self.pattern.tag(release.version)] = release.yanked
+            try:
+                asked = SourceKind.SDIST in ask
+                releases = (
+                    self._asked(index.releases, index.known, package) if asked else index.known(package)
+                )
+                found |= {self.pattern.tag(release.version): release.yanked for release in releases}
+            except NetworkError as error:
+                unreached = error
         if self._git is not None:
             git = self._git
-            for tag in (
-                self._asked(lambda _name: git.tags(), lambda _name: git.known(), "") if ask else git.known()
-            ):
-                found.setdefault(tag, None)
+            try:
+                asked = SourceKind.GIT in ask
+                tags = self._asked(lambda _: git.tags(), lambda _: git.known(), "") if asked else git.known()
+                found = {**dict.fromkeys(tags), **found}
+            except NetworkError as error:
+                unreached = unreached or error
+        if unreached is not None:
+            if not found:
+                raise unreached
+            self._warn(f"{unreached.message}; its tags are not seen")
         return found
 
     def _asked(self, ask: Callable[[str], _Result], known: Callable[[str], _Result], name: str) -> _Result:
@@ -167,10 +194,13 @@ class Upstream:
             kept = known(name)
             if not kept:
                 raise
-            if error.message not in self._warned:
-                self._warned.add(error.message)
-                self._console.warning(f"{error.message}; new tags are not seen")
+            self._warn(f"{error.message}; new tags are not seen")
             return kept
+
+    def _warn(self, message: str) -> None:
+        if message not in self._warned:
+            self._warned.add(message)
+            self._console.warning(message)
 
     # Trees
 
@@ -189,15 +219,22 @@ class Upstream:
         """The whole tree of a tag; raises what `commit` raises."""
         return self._store.tree(self._store.tree_of(self.commit(tag)), label=self.resolve(tag))
 
-    def prepare(self, tags: Iterable[str]) -> Mapping[str, Oid]:
-        """Import tags, several at once; what was imported before one fails stays. Raises what `commit` raises."""
+    def prepare(self, tags: Iterable[str], paths: Iterable[str] = ()) -> Mapping[str, Oid]:
+        """Import tags, several at once; what was imported before one fails stays. Raises what `commit` raises.
+
+        Where a git source brings files on demand, those at `paths` are brought now, in one request a tag.
+        """
         wanted = tuple(dict.fromkeys(self.resolve(tag) for tag in tags))
         missing = [tag for tag in wanted if tag not in self._imported()]
         if missing:
             self._store.create()
             self._import(missing)
-        imported = self._imported()
-        return {tag: imported[tag] for tag in wanted}
+        commits = {tag: self._imported()[tag] for tag in wanted}
+        ahead = tuple(paths)
+        if self._git is not None and ahead and self.config.history is History.SHALLOW:
+            for commit in commits.values():
+                self._git.fetch_files(commit, ahead)
+        return commits
 
     def light_tree(self, tag: str, paths: Iterable[str] = ()) -> SourceTree:
         """A tree for questions about a few files; see `light_trees`."""
@@ -217,7 +254,7 @@ class Upstream:
         refused = _each(lambda wheel: _is_refused(wheel, ahead), wheels.values())
         for name in [name for name, is_refused in zip(wheels, refused, strict=True) if is_refused]:
             del wheels[name]
-        self.prepare(name for name in names if name not in wheels)
+        self.prepare((name for name in names if name not in wheels), ahead)
         return tuple(
             _LightTree(wheels[name], partial(self.tree, name)) if name in wheels else self.tree(name)
             for name in names
@@ -240,10 +277,10 @@ class Upstream:
         if self._commits is None:
             self._commits = {}
             if (self._store.path / "HEAD").is_file():
-                listed = self._store.git("for-each-ref", "--format=%(objectname) %(refname)", REFS)
+                listed = self._store.git("for-each-ref", "--format=%(objectname) %(refname)", self._refs)
                 for line in listed.decode("utf-8", "surrogateescape").splitlines():
                     oid, _space, ref = line.partition(" ")
-                    self._commits[ref.removeprefix(REFS)] = Oid(oid)
+                    self._commits[ref.removeprefix(self._refs)] = Oid(oid)
         return self._commits
 
     def _release(self, tag: str) -> Release | None:
@@ -266,7 +303,7 @@ class Upstream:
             outcomes = _each(lambda tag: self._outcome(tag, advance), tags)
         done = {tag: oid for tag, oid in zip(tags, outcomes, strict=True) if isinstance(oid, str)}
         if done:
-            lines = "".join(f"update {REFS}{tag} {oid}\n" for tag, oid in done.items())
+            lines = "".join(f"update {self._refs}{tag} {oid}\n" for tag, oid in done.items())
             self._store.git("update-ref", "--stdin", stdin=lines.encode("utf-8", "surrogateescape"))
             self._imported().update(done)
         for outcome in outcomes:

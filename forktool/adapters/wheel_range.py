@@ -21,7 +21,7 @@ from forktool.adapters.http import Http, shown
 from forktool.adapters.package_index import IndexFile
 from forktool.adapters.state import State, translated
 from forktool.core.archive import matches
-from forktool.core.objects import EMPTY_TREE, Entry, Mode, Oid, blob_id
+from forktool.core.objects import Entry, Mode, Oid, blob_id
 from forktool.errors import IntegrityError, OutsideError
 
 if TYPE_CHECKING:
@@ -61,7 +61,9 @@ class WheelTree:
         self._blobs = state.directory("downloads", "blobs")
         self._lock = threading.RLock()
         self._zip: RemoteZip | None = None
-        self._answers = self._kept_answers()
+        self._answers: dict[str, Entry | None] = {}
+        self._folders: dict[str, bool] = {}
+        self._read_answers()
         self._contents: dict[Oid, bytes] = {}
 
     @property
@@ -88,18 +90,11 @@ class WheelTree:
 
     def has_folder(self, path: str) -> bool:
         """See `SourceTree.has_folder`; raises what `entry` raises."""
-        key = f"{path}/"
         with self._lock:
-            if key not in self._answers:
-                names = self._opened().namelist()
-                if not any(name.startswith(f"{path.partition('/')[0]}/") for name in names):
-                    raise NotInWheelError(
-                        f"{self._file.filename} does not say whether {self._label} has {key}"
-                    )
-                found = any(name.startswith(key) for name in names)
-                self._answers[key] = Entry(Mode.TREE, EMPTY_TREE) if found else None
+            if path not in self._folders:
+                self._folders[path] = self._ask_folder(path)
                 self._keep_answers()
-            return self._answers[key] is not None
+            return self._folders[path]
 
     def prefetch(self, paths: Iterable[str]) -> None:
         """Fetch what is not known yet of these paths; raises what `entry` raises."""
@@ -148,6 +143,16 @@ class WheelTree:
         _write(self._blob_path(entry.oid), content)
         return entry
 
+    def _ask_folder(self, path: str) -> bool:
+        archive = self._opened()
+        below = (name for name in archive.NameToInfo if name.startswith(f"{path}/"))
+        if f"{path.partition('/')[0]}/__init__.py" in archive.NameToInfo:
+            if any(not matches(name, self._generated) for name in below):
+                return True
+            if not _APART.intersection(path.split("/")[1:]):
+                return False
+        raise NotInWheelError(f"{self._file.filename} does not say whether {self._label} has {path}/")
+
     def _is_absent(self, archive: RemoteZip, path: str) -> bool:
         """Whether a path that the wheel lacks is surely not in the tree."""
         folder, slash, _name = path.partition("/")
@@ -189,21 +194,25 @@ class WheelTree:
     def _blob_path(self, oid: Oid) -> Path:
         return self._blobs / oid[:2] / oid[2:]
 
-    def _kept_answers(self) -> dict[str, Entry | None]:
-        path = self._folder / f"{self._key}.json"
-        try:
-            kept = json.loads(path.read_bytes())
-            return {
-                name: Entry(Mode(found[0]), Oid(found[1])) if found else None
-                for name, found in kept["paths"].items()
-                if kept["generated"] == list(self._generated)
-            }
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            return {}
+    def _read_answers(self) -> None:
+        # A file that is torn, or was written under other rules: as if it were not there.
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+            kept = json.loads((self._folder / f"{self._key}.json").read_bytes())
+            if kept["generated"] == list(self._generated):
+                paths = {
+                    name: Entry(Mode(found[0]), Oid(found[1])) if found else None
+                    for name, found in kept["paths"].items()
+                }
+                self._answers, self._folders = paths, dict(kept["folders"])
 
     def _keep_answers(self) -> None:
         paths = {path: [entry.mode, entry.oid] if entry else None for path, entry in self._answers.items()}
-        document = {"wheel": self._file.filename, "generated": self._generated, "paths": paths}
+        document = {
+            "wheel": self._file.filename,
+            "generated": self._generated,
+            "paths": paths,
+            "folders": self._folders,
+        }
         _write(self._folder / f"{self._key}.json", json.dumps(document).encode())
 
 
