@@ -119,9 +119,9 @@ class _Four:
 
     def syntax_errors(self) -> Iterable[Finding]:
         """The result does not parse, and both sides do."""
-        if self.is_python and has_syntax_error(self.merged):
-            if not has_syntax_error(self.upstream) and not has_syntax_error(self.patched):
-                yield self._finding(FindingKind.SYNTAX_ERROR, "the merged file does not parse")
+        sides = (self.upstream, self.patched)
+        if self.is_python and has_syntax_error(self.merged) and not any(map(has_syntax_error, sides)):
+            yield self._finding(FindingKind.SYNTAX_ERROR, "the merged file does not parse")
 
     def lost(self) -> Iterable[Finding]:
         """Lines that one side brought and the result lacks."""
@@ -130,9 +130,9 @@ class _Four:
             if short > 0 and self._tells(line):
                 yield self._finding(FindingKind.LOST_UPSTREAM, f"upstream's line is missing: {_show(line)}")
         for line, count in self._mine.items():
-            if count > 0 and self._patched[line] + min(0, self._theirs[line]) > self._merged[line]:
-                if self._tells(line):
-                    yield self._finding(FindingKind.LOST_PATCH, f"the patch's line is missing: {_show(line)}")
+            short = self._patched[line] + min(0, self._theirs[line]) - self._merged[line]
+            if count > 0 and short > 0 and self._tells(line):
+                yield self._finding(FindingKind.LOST_PATCH, f"the patch's line is missing: {_show(line)}")
 
     def moved(self) -> Iterable[Finding]:
         """What the patch adds sits in another definition now: the line is short here and in excess there."""
@@ -145,16 +145,17 @@ class _Four:
         if all(done[key] >= count for key, count in meant.items() if count > 0):
             return
         meant, done = self._moves(wanted, _exact_scopes)
-        renames: set[tuple[str, str]] = set()
-        for (scope, line), count in meant.items():
-            if count <= 0 or done[scope, line] >= count:
-                continue
-            for (other, same), excess in done.items():
-                if same == line and other != scope and excess > max(0, meant[other, line]):
-                    if not self._is_renamed(scope, other) and (scope, other) not in renames:
-                        renames.add((scope, other))
-                        detail = f"{_show(line)} was in {scope or 'the module'}, is in {other or 'the module'}"
-                        yield self._finding(FindingKind.MOVED_SCOPE, detail)
+        short = {key for key, count in meant.items() if count > done[key]}
+        excess = {key for key, count in done.items() if count > max(0, meant[key])}
+        moves = {
+            (scope, other): line
+            for scope, line in sorted(short, reverse=True)
+            for other, same in excess
+            if same == line and other != scope and not self._is_renamed(scope, other)
+        }
+        for (scope, other), line in moves.items():
+            detail = f"{_show(line)} belongs in {scope or 'the module'} and is in {other or 'the module'}"
+            yield self._finding(FindingKind.MOVED_SCOPE, detail)
 
     def _touched(self) -> Iterable[bytes]:
         lines = normal_lines(self.patched)
@@ -250,7 +251,8 @@ class _Four:
             twice = [
                 key
                 for key in block
-                if merged[key] > max(patched[key], upstream[key]) and min(patched[key], upstream[key]) >= base[key]
+                if merged[key] > max(patched[key], upstream[key])
+                and min(patched[key], upstream[key]) >= base[key]
             ]
             if twice and len(twice) == len(block):
                 scope, line = twice[0]
