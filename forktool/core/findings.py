@@ -21,6 +21,7 @@ from forktool.core.syntax import (
     has_syntax_error,
     is_python,
     line_scopes,
+    parse,
     repeated_definitions,
 )
 
@@ -119,8 +120,12 @@ class _Four:
 
     def syntax_errors(self) -> Iterable[Finding]:
         """The result does not parse, and both sides do."""
+        if not self.is_python:
+            return
+        parse(self.upstream)
+        parse(self.merged, self.upstream)
         sides = (self.upstream, self.patched)
-        if self.is_python and has_syntax_error(self.merged) and not any(map(has_syntax_error, sides)):
+        if has_syntax_error(self.merged) and not any(map(has_syntax_error, sides)):
             yield self._finding(FindingKind.SYNTAX_ERROR, "the merged file does not parse")
 
     def lost(self) -> Iterable[Finding]:
