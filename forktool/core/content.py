@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 from forktool.core.elements import Element, Located, elements, located_elements
 from forktool.core.lines import Change, changes, hunks, is_telling, normal_lines
-from forktool.core.syntax import definitions, is_python, line_scopes, statement_around
+from forktool.core.syntax import definitions, is_python, line_scopes, parse, statement_around
 
 _SHOWN = 40
 _SURVIVING = 0.25
@@ -192,6 +192,9 @@ class _Facts:
         self.upstream = upstream
         self.is_python = is_python(path)
         self.changes = changes(before, after)
+        if self.is_python:
+            parse(before)
+            parse(after, before)
         self._scopes = self._touched_scopes() if self.is_python else frozenset()
 
     def _touched_scopes(self) -> frozenset[str]:

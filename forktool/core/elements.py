@@ -70,11 +70,17 @@ class Element:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Located:
-    """An element and the 1-based lines it takes."""
+    """An element and the 1-based lines it takes.
+
+    `group` is the same for the members of one collection (a literal, a signature, the imports of one scope), and `key`
+    is what no two of them should share: a dictionary's key, a parameter's name; "" where repeating means nothing.
+    """
 
     element: Element
     first: int
     last: int
+    group: int = 0
+    key: str = ""
 
 
 def elements(source: bytes, scopes: frozenset[str] | None = None) -> Counter[Element]:
@@ -126,12 +132,16 @@ class _Walk:
                 elif kind in ("block", "ERROR"):
                     stack.append((child, scope))
 
-    def _add(self, kind: ElementKind, scope: str, name: str, node: Node) -> None:
+    def _add(
+        self, kind: ElementKind, scope: str, name: str, node: Node, *, group: int = 0, key: str = ""
+    ) -> None:
         self.found.append(
             Located(
                 element=Element(kind=kind, scope=scope, name=name, owner=self._owner),
                 first=node.start_point.row + 1,
                 last=node.end_point.row + 1,
+                group=group,
+                key=key,
             )
         )
 
@@ -155,20 +165,22 @@ class _Walk:
 
     def _signature(self, definition: Node, inner: str) -> None:
         for base in _items(definition.child_by_field_name("superclasses")):
-            self._add(ElementKind.BASE, inner, self._render(base, inner), base)
+            name = self._render(base, inner)
+            self._add(ElementKind.BASE, inner, name, base, group=definition.start_byte, key=name)
         for parameter in _items(definition.child_by_field_name("parameters")):
-            self._parameter(parameter, inner)
+            self._parameter(parameter, inner, definition.start_byte)
         returns = definition.child_by_field_name("return_type")
         if returns is not None:
             self._add(ElementKind.ANNOTATION, inner, f"-> {self._render(returns, inner)}", returns)
 
-    def _parameter(self, node: Node, inner: str) -> None:
+    def _parameter(self, node: Node, inner: str, group: int) -> None:
         if not node.type.endswith(("default_parameter", "typed_parameter")):
-            self._add(ElementKind.PARAMETER, inner, self._render(node, inner), node)
+            name = self._render(node, inner)
+            self._add(ElementKind.PARAMETER, inner, name, node, group=group, key=name)
             return
         named = node.child_by_field_name("name") or node.named_children[0]
         name = self._render(named, inner)
-        self._add(ElementKind.PARAMETER, inner, name, node)
+        self._add(ElementKind.PARAMETER, inner, name, node, group=group, key=name)
         kind, value = node.child_by_field_name("type"), node.child_by_field_name("value")
         if kind is not None:
             self._add(ElementKind.ANNOTATION, inner, f"{name}: {self._render(kind, inner)}", node)
@@ -183,11 +195,10 @@ class _Walk:
             if child.type in _COMMENTS or child == module:
                 continue
             name = _join(_leaves(child))
+            name = f"from {source} import {name}" if source else f"import {name}"
+            parent = node.parent
             self._add(
-                ElementKind.IMPORT,
-                scope,
-                f"from {source} import {name}" if source else f"import {name}",
-                child,
+                ElementKind.IMPORT, scope, name, child, group=parent.start_byte if parent else 0, key=name
             )
 
     def _simple(self, node: Node, scope: str) -> None:
@@ -257,7 +268,16 @@ class _Walk:
             if item.type in _LITERALS:
                 self._literal(item, scope, depth + 1)
                 continue
-            self._add(ElementKind.LITERAL, scope, self._render(item, scope, depth + 1), item)
+            name = self._render(item, scope, depth + 1)
+            key = item.child_by_field_name("key")
+            self._add(
+                ElementKind.LITERAL,
+                scope,
+                name,
+                item,
+                group=node.start_byte,
+                key=name if key is None else _join(_leaves(key)),
+            )
 
     def _call(self, node: Node, scope: str, depth: int) -> str:
         callee = self._render(node.children[0], scope, depth + 1)
@@ -269,7 +289,15 @@ class _Walk:
         if len(items) < 2:
             return f"{callee}({''.join(rendered)})"
         for item, argument in zip(items, rendered, strict=True):
-            self._add(ElementKind.ARGUMENT, scope, f"{callee}({argument})", item)
+            keyword = text(item.child_by_field_name("name")) if item.type == "keyword_argument" else ""
+            self._add(
+                ElementKind.ARGUMENT,
+                scope,
+                f"{callee}({argument})",
+                item,
+                group=arguments.start_byte,
+                key=keyword,
+            )
         return f"{callee}(…)"
 
     def _operands(self, node: Node, scope: str, depth: int) -> str:

@@ -7,13 +7,14 @@ dotted name of the enclosing classes and functions, "" at module level.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
+from collections import Counter, OrderedDict
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
+from threading import Lock
 
 import tree_sitter_python
-from tree_sitter import Language, Node, Parser, Tree
+from tree_sitter import Language, Node, Parser, Point, Tree
 
 __all__ = [
     "Definition", "DefinitionKind", "Node", "Span", "definitions", "dotted", "has_syntax_error", "is_python",
@@ -72,10 +73,60 @@ def is_python(path: str) -> bool:
     return path.endswith((".py", ".pyi"))
 
 
-@lru_cache(maxsize=48)
-def parse(source: bytes) -> Tree:
-    """The syntax tree; a file with errors has one too, with ERROR nodes in it."""
-    return Parser(_LANGUAGE).parse(source)
+_KEPT = 48
+_trees: OrderedDict[bytes, Tree] = OrderedDict()
+_lock = Lock()
+
+
+def parse(source: bytes, near: bytes | None = None) -> Tree:
+    """The syntax tree; a file with errors has one too, with ERROR nodes in it.
+
+    Args:
+        source: the file; its tree is remembered.
+        near: a version of the file that differs from it in one place: where its tree is remembered, only that place
+            is parsed anew, in about a fifth of the time.
+    """
+    with _lock:
+        known = _trees.get(source)
+        if known is not None:
+            _trees.move_to_end(source)
+            return known
+        like = None if near is None else _trees.get(near)
+    tree = None if near is None or like is None else _parse_again(source, near, like)
+    if tree is None:
+        tree = Parser(_LANGUAGE).parse(source)
+    with _lock:
+        _trees[source] = tree
+        while len(_trees) > _KEPT:
+            _trees.popitem(last=False)
+    return tree
+
+
+def _parse_again(source: bytes, near: bytes, like: Tree) -> Tree | None:
+    """The tree of `source` from that of `near`; None where that gives errors, which only a full parse may say."""
+    start = _common(near, source)
+    tail = _common(near[start:][::-1], source[start:][::-1])
+    old_end, new_end = len(near) - tail, len(source) - tail
+    tree = like.copy()
+    tree.edit(start, old_end, new_end, _point(near, start), _point(near, old_end), _point(source, new_end))
+    tree = Parser(_LANGUAGE).parse(source, tree)
+    return None if tree.root_node.has_error else tree
+
+
+def _common(one: bytes, other: bytes) -> int:
+    """How many bytes two files share at their start."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _point(source: bytes, place: int) -> Point:
+    return Point(source.count(b"\n", 0, place), place - source.rfind(b"\n", 0, place) - 1)
 
 
 def has_syntax_error(source: bytes) -> bool:
