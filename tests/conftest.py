@@ -35,7 +35,9 @@ def sealed(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
         monkeypatch.setattr(subprocess, "Popen", refused)
         monkeypatch.setattr(socket, "create_connection", refused)
     yield
-    assert not (Path(__file__).parent.parent / ".forktool" / "rebase.json").exists(), "a test used the real state"
+    assert not (Path(__file__).parent.parent / ".forktool" / "rebase.json").exists(), (
+        "a test used the real state"
+    )
 
 
 @pytest.fixture

@@ -48,7 +48,8 @@ def make_repository(
     store.update_refs(offered)
     _git(directory, "init", "--quiet", "--template=", f"--initial-branch={branch}")
     specs = [f"{offer}:{ref}" for offer, ref in zip(offered, refs, strict=True)]
-    _git(directory, "fetch", "--quiet", "--no-tags", "--update-head-ok", str(store.path.resolve()), *specs)
+    options = ("--quiet", "--no-tags", "--update-head-ok", "--update-shallow")  # our tags are shallow commits
+    _git(directory, "fetch", *options, str(store.path.resolve()), *specs)
     _git(directory, "checkout", "--quiet", branch)
 
 
@@ -58,7 +59,7 @@ def fetch_head(store: GitStore, directory: Path) -> Oid:
     Raises:
         GitError: git failed.
     """
-    store.git("fetch", "--quiet", "--no-tags", directory.resolve(), f"+HEAD:{_EXPORTED}")
+    store.git("fetch", "--quiet", "--no-tags", "--update-shallow", directory.resolve(), f"+HEAD:{_EXPORTED}")
     oid = store.resolve(_EXPORTED)
     if oid is None:
         raise GitError(f"{directory} has no commit checked out")

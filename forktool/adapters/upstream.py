@@ -219,6 +219,11 @@ class Upstream:
         """The whole tree of a tag; raises what `commit` raises."""
         return self._store.tree(self._store.tree_of(self.commit(tag)), label=self.resolve(tag))
 
+    def complete(self, tag: str) -> None:
+        """Fetch every file of a tag that a partial clone left out; raises what `commit` raises."""
+        if self._git is not None:
+            self._git.fetch_files(self.commit(tag), ())
+
     def prepare(self, tags: Iterable[str], paths: Iterable[str] = ()) -> Mapping[str, Oid]:
         """Import tags, several at once; what was imported before one fails stays. Raises what `commit` raises.
 

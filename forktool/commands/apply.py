@@ -54,6 +54,7 @@ def apply(project: Project, *, directory: str, force: bool, dry_run: bool) -> Ex
         base = patchset.series.base
         with project.upstream(patchset, store) as upstream:
             commit, tree = upstream.commit(base.tag), base_tree(upstream, patchset)
+            upstream.complete(base.tag)
         chain = commits_on_base(patchset, store, commit, tree)
         if not dry_run:
             store.persist(chain.objects)
@@ -65,7 +66,7 @@ def apply(project: Project, *, directory: str, force: bool, dry_run: bool) -> Ex
             make_repository(store, target, refs, branch=BRANCH, replace=force)
     count = len(chain.commits)
     console = project.console
-    console.document({"directory": str(target), "base": base.tag, "commits": dict(chain.commits)})
+    console.document({"directory": str(target), "base": base.tag, "commits": {**chain.commits}})
     console.answer(
         f"{'would write' if dry_run else 'wrote'} {base.tag} and {count} {'commit' if count == 1 else 'commits'} "
         f"to {target}"

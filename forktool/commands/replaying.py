@@ -17,7 +17,7 @@ from forktool.adapters.probes import ABSENT, ProbeResult, Probes
 from forktool.adapters.rerere import has_markers, recorded, replay_resolutions
 from forktool.core.absorption import content_fact
 from forktool.core.apply import Change, apply_patch
-from forktool.core.findings import Finding, find_problems
+from forktool.core.findings import Finding, FindingKind, find_problems
 from forktool.core.objects import Entry, Oid, blob_id
 from forktool.core.replay import Need, Plan, applies_in_place, plan_replay
 from forktool.core.series import Patch, PatchName
@@ -86,6 +86,9 @@ class Settled:
 
     entries: Mapping[str, Entry | None]
     contents: Mapping[Oid, bytes]
+
+
+_LOSSES = frozenset({FindingKind.LOST_UPSTREAM, FindingKind.LOST_PATCH})
 
 
 class NeedsWholeTreeError(RequestError):
@@ -258,6 +261,9 @@ class _Pass:
             meeting.kind is MergeKind.CLEAN and applies_in_place(patch.files, target, meeting.over(target))
         )
         findings = () if plan.is_trivial else _findings(changes, before, after, target, meeting)
+        if meeting.by_person:
+            # Whoever settles a conflict chooses which side's lines to lose.
+            findings = tuple(finding for finding in findings if finding.kind not in _LOSSES)
         facts = Facts(
             merge=meeting.kind,
             merge_detail=meeting.detail,
@@ -293,6 +299,7 @@ class _Pass:
             return _Meeting(
                 kind=kind,
                 detail="settled by hand",
+                by_person=True,
                 changes=dict(by_hand.entries),
                 contents=dict(by_hand.contents),
             )
@@ -334,10 +341,12 @@ class _Pass:
         """Try recorded, then structural resolutions on what conflicts."""
         texts = _marked_texts(merge)
         solved: dict[str, tuple[bytes, str]] = {}
+        by_record: frozenset[str] = frozenset()
         folder = self._patchset.path / RESOLUTIONS
         if texts and recorded(folder):
             stages = {path: (merge.conflicts[path], text) for path, text in texts.items()}
             found = replay_resolutions(self._store, folder, stages)
+            by_record = frozenset(found)
             solved |= {path: (content, f"recorded resolution in {path}") for path, content in found.items()}
         review: list[str] = []
         for path, text in texts.items():
@@ -372,6 +381,7 @@ class _Pass:
             texts=texts,
             messages=merge.messages,
             review=tuple(review),
+            by_person=any(path in by_record for path in solved),
         )
 
 
@@ -387,6 +397,7 @@ class _Meeting:
     texts: Mapping[str, bytes] = field(default_factory=dict)
     messages: tuple[str, ...] = ()
     review: tuple[str, ...] = ()
+    by_person: bool = False
     facts: Facts = field(default_factory=lambda: Facts(merge=MergeKind.CLEAN))
 
     def over(self, tree: Overlay) -> Overlay:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 from dataclasses import dataclass
 from functools import cached_property
@@ -165,12 +166,15 @@ def parse_series_file(text: str, *, file: str) -> tuple[PatchName, ...]:
 def render_series_file(names: tuple[PatchName, ...], *, previous: str) -> str:
     """The series file for these names, keeping the comments of the previous one where they stood.
 
-    A comment block belongs to the patch below it and goes where that patch goes.
+    The comment that the file begins with belongs to the file. Any other belongs to the patch below it, and goes
+    where that patch goes.
     """
+    before = previous.splitlines()
+    head = list(itertools.takewhile(lambda line: line.startswith("#"), before))
     comments: dict[str, list[str]] = {}
     pending: list[str] = []
     trailing: dict[str, str] = {}
-    for line in previous.splitlines():
+    for line in before[len(head) :]:
         words = line.partition("#")[0].split()
         if words:
             key = words[0].removesuffix(".patch")
@@ -179,4 +183,4 @@ def render_series_file(names: tuple[PatchName, ...], *, previous: str) -> str:
         else:
             pending.append(line)
     kept = [text for name in names for text in (*comments.get(name, ()), trailing.get(name, f"{name}.patch"))]
-    return "".join(f"{line}\n" for line in [*kept, *pending])
+    return "".join(f"{line}\n" for line in [*head, *kept, *pending])

@@ -49,7 +49,11 @@ def test_a_patch_whose_place_moved_is_refreshed(story: Story) -> None:
 def test_two_insertions_into_one_list_are_resolved_and_shown(story: Story) -> None:
     story.release("v1.0", {"gate.py": LIST})
     story.start("v1.0")
-    story.patch("kimi", {"gate.py": LIST.replace("]", '    "kimi_k2",\n]')}, probe='assert "kimi_k2" in tree.literal("gate.py", "SUPPORTED")')
+    story.patch(
+        "kimi",
+        {"gate.py": LIST.replace("]", '    "kimi_k2",\n]')},
+        probe='assert "kimi_k2" in tree.literal("gate.py", "SUPPORTED")',
+    )
     story.release("v1.1", {"gate.py": LIST.replace("]", '    "nemotron_h",\n]')})
 
     result = story.run("rebase", "v1.1")
