@@ -121,7 +121,6 @@ def main() -> int:
     plugin, collection = _Probes(channel, jobs), _Collection()
     files = [job["probe"] for job in jobs]
     options = [
-        "-q",
         "-p",
         "no:cacheprovider",
         "-p",
@@ -131,7 +130,10 @@ def main() -> int:
         os.devnull,
     ]
     folder = os.path.commonpath([os.path.dirname(os.path.realpath(file)) for file in files])  # noqa: PTH120
-    pytest.main([*options, f"--rootdir={folder}", *files], plugins=[plugin, collection])
+    ended = pytest.main([*options, f"--rootdir={folder}", *files], plugins=[plugin, collection])
+    if ended in (pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR):
+        sys.stderr.write(f"pytest ended with {ended!s}\n")
+        return 1
     errors = {
         file: message
         for file in files
