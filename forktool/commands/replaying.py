@@ -360,7 +360,7 @@ class _Pass:
                 solved[path] = (resolution.content, f"structural resolution in {path}")
                 review += resolution.review
         if set(solved) != set(merge.conflicts):
-            detail = merge.messages[-1] if merge.messages else ""
+            detail = next((text for text in merge.messages if text.startswith("CONFLICT")), "")
             return _Meeting(
                 kind=MergeKind.CONFLICT, detail=detail, changes=changes, contents=contents,
                 stages=merge.conflicts, texts=texts, messages=merge.messages,

@@ -146,12 +146,7 @@ def _show_table(project: Project, patchset: Patchset, table: dict[str, dict[Patc
             padded = f"{text:<{width}}"
             cells.append(console.paint(padded, STYLES[verdict]) if verdict is not None else padded)
         console.answer("  ".join(cells).rstrip())
-    stopped = {
-        tag: name
-        for tag, outcomes in table.items()
-        for name, outcome in outcomes.items()
-        if outcome.verdict.is_stop
-    }
-    for tag, name in stopped.items():
-        console.hint(f"forktool rebase {tag} --dry-run tells more about {name} there")
+    stopped = [tag for tag, row in table.items() if any(outcome.verdict.is_stop for outcome in row.values())]
+    if stopped:
+        console.hint(f"forktool rebase {stopped[0]} --dry-run tells why it stops there")
     return ExitCode.STOPPED if stopped else ExitCode.DONE

@@ -160,14 +160,12 @@ def judge(name: PatchName, facts: Facts) -> Outcome:
         name: the patch.
         facts: what was seen of it on one tree.
     """
-    evidence = _evidence(facts)
     verdict = _verdict(facts)
-    show_findings = verdict not in (Verdict.ABSORBED, Verdict.OBSOLETE)
     return Outcome(
         name=name,
         verdict=verdict,
-        evidence=evidence,
-        findings=facts.findings if show_findings else (),
+        evidence=_evidence(facts, verdict),
+        findings=() if verdict.is_dropped else facts.findings,
         conflicts=facts.conflicts if verdict is Verdict.CONFLICT else (),
     )
 
@@ -229,7 +227,7 @@ def _carried(facts: Facts) -> Verdict:
     return Verdict.UNCHANGED if facts.in_place else Verdict.REFRESHED
 
 
-def _evidence(facts: Facts) -> tuple[Evidence, ...]:
+def _evidence(facts: Facts, verdict: Verdict) -> tuple[Evidence, ...]:
     found: list[Evidence] = []
     if facts.decision is not None:
         found.append(Evidence(kind=EvidenceKind.DECISION, detail=facts.decision.reason))
@@ -250,6 +248,6 @@ def _evidence(facts: Facts) -> tuple[Evidence, ...]:
         )
     elif facts.probe_bare is ProbeColour.RED:
         found.append(Evidence(kind=EvidenceKind.PROBE, detail="red on the bare tree"))
-    if facts.merge_detail:
+    if facts.merge_detail and not verdict.is_dropped:
         found.append(Evidence(kind=EvidenceKind.MERGE, detail=facts.merge_detail))
     return tuple(found)
