@@ -30,7 +30,7 @@ def parser() -> Parser:
     _add_common(common)
     top = Parser(
         prog="forktool",
-        description="Keep a patch series on an upstream project: rebase, judge, build and test it, and send it upstream.",
+        description="Keep a patch series on an upstream project: rebase, judge, build, test it, and send it upstream.",
         epilog=EXIT_CODES,
         parents=[common],
     )

@@ -66,7 +66,7 @@ def apply(project: Project, *, directory: str, force: bool, dry_run: bool) -> Ex
             make_repository(store, target, refs, branch=BRANCH, replace=force)
     count = len(chain.commits)
     console = project.console
-    console.document({"directory": str(target), "base": base.tag, "commits": {**chain.commits}})
+    console.document({"directory": str(target), "base": base.tag, "commits": dict(chain.commits.items())})
     console.answer(
         f"{'would write' if dry_run else 'wrote'} {base.tag} and {count} {'commit' if count == 1 else 'commits'} "
         f"to {target}"

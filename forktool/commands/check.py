@@ -130,7 +130,7 @@ def _round_trip(patchset: Patchset, store: GitStore, upstream: Upstream) -> Iter
             yield Problem(
                 patch=patch.name,
                 kind=ProblemKind.ROUND_TRIP,
-                detail=f"line {line} is not what git format-patch writes; forktool import {patch.name}.patch makes it so",
+                detail=f"line {line} is not what git format-patch writes; forktool import makes it so",
             )
 
 

@@ -204,8 +204,11 @@ class _Rebase:
             console.answer(console.paint(first, STYLES[step.outcome.verdict]))
             for line in rest:
                 console.answer(line)
-            for line in (line for text in step.review for line in text.splitlines()):
-                console.answer(f"    | {line}".rstrip())
+            for review in step.review:
+                console.answer(f"    {review.path}:{review.line}: both sides inserted; look at the result")
+                for label, text in review.sides:
+                    for line in text.decode("utf-8", "replace").splitlines():
+                        console.answer(f"    {label:>{width}} | {line}".rstrip())
 
     def _stop(self, running: RebaseState, replayed: Replayed, base: GitTree, onto: GitTree) -> None:
         if replayed.stop is None:

@@ -37,6 +37,15 @@ from forktool.errors import RequestError
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Review:
+    """A conflict that was settled without a person, for one to look at: what each side said, and the result."""
+
+    path: str
+    line: int
+    sides: tuple[tuple[str, bytes], ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Step:
     """One patch of a replay: its verdict and, where it is carried, what it sets in the new tree."""
 
@@ -44,8 +53,8 @@ class Step:
     outcome: Outcome
     facts: Facts | None = None
     changes: Mapping[str, Entry | None] = field(default_factory=dict)
-    review: tuple[str, ...] = ()
-    """Both sides of every conflict that was settled by a recorded or a structural resolution."""
+    review: tuple[Review, ...] = ()
+    """Every conflict that a structural resolution settled."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -314,7 +323,7 @@ class _Pass:
         if merge.is_clean:
             kind = MergeKind.CLEAN if changes else MergeKind.EMPTY
             return _Meeting(kind=kind, changes=changes, contents=contents)
-        return self._settle(merge, changes, contents, before, after, target)
+        return self._settle(patch, merge, changes, contents, target)
 
     def _git_merge(self, patch: Patch, plan: Plan, before: Overlay, after: Overlay, target: Overlay) -> Merge:
         labels = (self._base.label, self._onto.label, patch.name)
@@ -331,11 +340,10 @@ class _Pass:
 
     def _settle(
         self,
+        patch: Patch,
         merge: Merge,
         changes: dict[str, Entry | None],
         contents: dict[Oid, bytes],
-        before: Overlay,
-        after: Overlay,
         target: Overlay,
     ) -> _Meeting:
         """Try recorded, then structural resolutions on what conflicts."""
@@ -348,17 +356,26 @@ class _Pass:
             found = replay_resolutions(self._store, folder, stages)
             by_record = frozenset(found)
             solved |= {path: (content, f"recorded resolution in {path}") for path, content in found.items()}
-        review: list[str] = []
+        review: list[Review] = []
         for path, text in texts.items():
             if path in solved:
-                review.append(f"{path}\n{text.decode('utf-8', 'replace')}")
                 continue
-            resolution = resolve(
-                path, conflicted=text, base=before.read(path), ours=target.read(path), theirs=after.read(path)
-            )
-            if resolution is not None:
-                solved[path] = (resolution.content, f"structural resolution in {path}")
-                review += resolution.review
+            resolution = resolve(path, conflicted=text)
+            if resolution is None:
+                continue
+            solved[path] = (resolution.content, f"structural resolution in {path}")
+            review += [
+                Review(
+                    path=path,
+                    line=region.line,
+                    sides=(
+                        (self._onto.label, region.ours),
+                        (patch.name, region.theirs),
+                        ("result", region.result),
+                    ),
+                )
+                for region in resolution.regions
+            ]
         if set(solved) != set(merge.conflicts):
             detail = next((text for text in merge.messages if text.startswith("CONFLICT")), "")
             return _Meeting(
@@ -396,7 +413,7 @@ class _Meeting:
     stages: Mapping[str, Stages] = field(default_factory=dict)
     texts: Mapping[str, bytes] = field(default_factory=dict)
     messages: tuple[str, ...] = ()
-    review: tuple[str, ...] = ()
+    review: tuple[Review, ...] = ()
     by_person: bool = False
     facts: Facts = field(default_factory=lambda: Facts(merge=MergeKind.CLEAN))
 
