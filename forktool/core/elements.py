@@ -316,6 +316,16 @@ class _Walk:
         return f"… {operator} …"
 
 
+def normal_text(node: Node) -> str:
+    """A node's whole text, normalised: no comments, one kind of quotes, spaces only between words."""
+    return _join(_leaves(node))
+
+
+def items(node: Node | None) -> list[Node]:
+    """The named children that are no comments; none where there is no node."""
+    return _items(node)
+
+
 def _with_parents(scopes: Iterable[str]) -> Iterable[str]:
     for scope in scopes:
         parts = scope.split(".")
