@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from forktool.cli import main
 
@@ -21,11 +21,6 @@ _WHO = {"NAME": "A Maintainer", "EMAIL": "maintainer@example.org"}
 _EPOCH = 1_750_000_000
 
 Files = Mapping[str, str | bytes | None]
-
-
-class _Output(Protocol):
-    out: str
-    err: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,8 +58,12 @@ def test_v0_17_0_carries_everything(forktool: Callable[..., Result], tmp_path: P
     assert set(again.verdicts.values()) == {"unchanged"}
 
 
-@pytest.mark.parametrize(("tag", "whitelist"), [("v0.18.0", "absorbed"), ("v0.22.0", "obsolete"), ("v0.33.0", "obsolete")])
-def test_later_tags_absorb_the_eagle3_patches(forktool: Callable[..., Result], tag: str, whitelist: str) -> None:
+@pytest.mark.parametrize(
+    ("tag", "whitelist"), [("v0.18.0", "absorbed"), ("v0.22.0", "obsolete"), ("v0.33.0", "obsolete")]
+)
+def test_later_tags_absorb_the_eagle3_patches(
+    forktool: Callable[..., Result], tag: str, whitelist: str
+) -> None:
     result = forktool("rebase", tag, "--json")
 
     assert result.code == 0, result.out + result.err
