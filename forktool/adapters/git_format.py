@@ -82,5 +82,8 @@ def range_diff(store: GitStore, old: tuple[Oid, Oid], new: tuple[Oid, Oid]) -> s
         GitError: git failed.
     """
     ranges = (f"{old[0]}..{old[1]}", f"{new[0]}..{new[1]}")
-    text = store.git("range-diff", "--no-color", "--creation-factor=100", *ranges, configuration=_PINNED)
+    short = ("-c", "core.abbrev=12")
+    text = store.git(
+        "range-diff", "--no-color", "--creation-factor=100", *ranges, configuration=(*_PINNED, *short)
+    )
     return text.decode("utf-8", "replace")

@@ -1,0 +1,30 @@
+"""`python -m benchmarks [NAME [ARGUMENT …]]`: one benchmark with its arguments, or all of the quick ones."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks import rebase, series, status
+
+BENCHMARKS: dict[str, Callable[[Path, list[str]], None]] = {
+    "rebase": rebase.run,
+    "cold": rebase.cold,
+    "series": series.run,
+    "status": status.run,
+}
+
+
+def main(argv: list[str]) -> None:
+    """Run what is asked for."""
+    folder = Path(os.environ.get("FORKTOOL_BENCH", ".forktool/bench")).resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    if argv and argv[0] not in BENCHMARKS:
+        raise SystemExit(f"no benchmark is called {argv[0]}; there are: {', '.join(BENCHMARKS)}")
+    for name in argv[:1] or list(BENCHMARKS):
+        BENCHMARKS[name](folder, argv[1:])
+
+
+main(sys.argv[1:])

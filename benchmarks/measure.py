@@ -1,0 +1,103 @@
+"""Timing whole processes, and saying how they compare."""
+
+from __future__ import annotations
+
+import os
+import resource
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Wall seconds of each counted run, and the largest peak memory in MiB."""
+
+    seconds: tuple[float, ...]
+    peak_mib: float
+
+    @property
+    def median(self) -> float:
+        """The median of the wall seconds."""
+        return statistics.median(self.seconds)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Contestant:
+    """One way of doing the work. `prepare` runs before each run and is not timed."""
+
+    name: str
+    command: Sequence[str | Path]
+    cwd: Path
+    prepare: Callable[[], None] = lambda: None
+    environment: dict[str, str] | None = None
+    expected: tuple[int, ...] = (0,)
+
+
+def compare(contestants: Sequence[Contestant], *, runs: int = 5) -> dict[str, Sample]:
+    """Run the contestants in turn, `runs` counted rounds after one warm-up: drift of the machine hits all alike."""
+    seconds: dict[str, list[float]] = {contestant.name: [] for contestant in contestants}
+    peaks: dict[str, float] = {contestant.name: 0.0 for contestant in contestants}
+    for round_number in range(runs + 1):
+        for contestant in contestants:
+            contestant.prepare()
+            elapsed, peak = _run(contestant)
+            if round_number:
+                seconds[contestant.name].append(elapsed)
+                peaks[contestant.name] = max(peaks[contestant.name], peak)
+    return {name: Sample(tuple(values), peaks[name]) for name, values in seconds.items()}
+
+
+def _run(contestant: Contestant) -> tuple[float, float]:
+    begin = time.perf_counter()
+    with subprocess.Popen(
+        [str(word) for word in contestant.command],
+        cwd=contestant.cwd,
+        env={**os.environ, **(contestant.environment or {})},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as process:
+        output = process.stdout.read() if process.stdout else b""
+        _pid, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    elapsed = time.perf_counter() - begin
+    if process.returncode not in contestant.expected:
+        tail = output.decode("utf-8", "replace")[-800:]
+        raise SystemExit(f"{contestant.name} ended with {process.returncode}:\n{tail}")
+    return elapsed, _mib(usage)
+
+
+def _mib(usage: resource.struct_rusage) -> float:
+    return usage.ru_maxrss / 1024
+
+
+def show(title: str, samples: dict[str, Sample], *, ours: str, goals: dict[str, float] | None = None) -> None:
+    """Print one table: medians, spread, peak memory, and the ratio of ours to each peer."""
+    print(f"\n{title}")
+    print(f"  {'':<24} {'median s':>9} {'min':>8} {'max':>8} {'MiB':>7}  ours/it")
+    mine = samples[ours].median
+    for name, sample in samples.items():
+        ratio = "" if name == ours else f"{mine / sample.median:>6.2f}x"
+        goal = f"  (goal <= {goals[name]:g}x)" if goals and name in goals else ""
+        low, high = min(sample.seconds), max(sample.seconds)
+        print(
+            f"  {name:<24} {sample.median:>9.3f} {low:>8.3f} {high:>8.3f} {sample.peak_mib:>7.0f}  {ratio}{goal}"
+        )
+
+
+def git(folder: Path, *args: str, stdin: bytes | None = None) -> str:
+    """Run git with a fixed identity and return its stdout."""
+    settings = ("-c", "user.name=bench", "-c", "user.email=bench@example.org", "-c", "gc.auto=0")
+    done = subprocess.run(["git", *settings, *args], cwd=folder, input=stdin, capture_output=True, check=True)
+    return done.stdout.decode("utf-8", "surrogateescape").strip()
+
+
+IDENTITY = {
+    f"GIT_{role}_{key}": value
+    for role in ("AUTHOR", "COMMITTER")
+    for key, value in (("NAME", "bench"), ("EMAIL", "bench@example.org"))
+}
