@@ -14,15 +14,21 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Wall seconds of each counted run, and the largest peak memory in MiB."""
+    """Wall and processor seconds of each counted run, and the largest peak memory in MiB."""
 
     seconds: tuple[float, ...]
+    cpu_seconds: tuple[float, ...]
     peak_mib: float
 
     @property
     def median(self) -> float:
         """The median of the wall seconds."""
         return statistics.median(self.seconds)
+
+    @property
+    def cpu_median(self) -> float:
+        """The median of the processor seconds, user and system, children included."""
+        return statistics.median(self.cpu_seconds)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,18 +46,21 @@ class Contestant:
 def compare(contestants: Sequence[Contestant], *, runs: int = 5) -> dict[str, Sample]:
     """Run the contestants in turn, `runs` counted rounds after one warm-up: drift of the machine hits all alike."""
     seconds: dict[str, list[float]] = {contestant.name: [] for contestant in contestants}
+    cpu: dict[str, list[float]] = {contestant.name: [] for contestant in contestants}
     peaks: dict[str, float] = {contestant.name: 0.0 for contestant in contestants}
     for round_number in range(runs + 1):
         for contestant in contestants:
             contestant.prepare()
-            elapsed, peak = _run(contestant)
+            elapsed, usage = _run(contestant)
             if round_number:
                 seconds[contestant.name].append(elapsed)
+                cpu[contestant.name].append(usage.ru_utime + usage.ru_stime)
+                peak = usage.ru_maxrss / 1024
                 peaks[contestant.name] = max(peaks[contestant.name], peak)
-    return {name: Sample(tuple(values), peaks[name]) for name, values in seconds.items()}
+    return {name: Sample(tuple(values), tuple(cpu[name]), peaks[name]) for name, values in seconds.items()}
 
 
-def _run(contestant: Contestant) -> tuple[float, float]:
+def _run(contestant: Contestant) -> tuple[float, resource.struct_rusage]:
     begin = time.perf_counter()
     with subprocess.Popen(
         [str(word) for word in contestant.command],
@@ -68,24 +77,23 @@ def _run(contestant: Contestant) -> tuple[float, float]:
     if process.returncode not in contestant.expected:
         tail = output.decode("utf-8", "replace")[-800:]
         raise SystemExit(f"{contestant.name} ended with {process.returncode}:\n{tail}")
-    return elapsed, _mib(usage)
-
-
-def _mib(usage: resource.struct_rusage) -> float:
-    return usage.ru_maxrss / 1024
+    return elapsed, usage
 
 
 def show(title: str, samples: dict[str, Sample], *, ours: str, goals: dict[str, float] | None = None) -> None:
     """Print one table: medians, spread, peak memory, and the ratio of ours to each peer."""
     print(f"\n{title}")
-    print(f"  {'':<24} {'median s':>9} {'min':>8} {'max':>8} {'MiB':>7}  ours/it")
-    mine = samples[ours].median
+    print(f"  {'':<26} {'median s':>9} {'min':>8} {'max':>8} {'cpu s':>8} {'MiB':>6}  ours/it  cpu")
+    mine = samples[ours]
     for name, sample in samples.items():
-        ratio = "" if name == ours else f"{mine / sample.median:>6.2f}x"
+        ratio = ""
+        if name != ours:
+            ratio = f"{mine.median / sample.median:>6.2f}x {mine.cpu_median / sample.cpu_median:>5.2f}x"
         goal = f"  (goal <= {goals[name]:g}x)" if goals and name in goals else ""
         low, high = min(sample.seconds), max(sample.seconds)
         print(
-            f"  {name:<24} {sample.median:>9.3f} {low:>8.3f} {high:>8.3f} {sample.peak_mib:>7.0f}  {ratio}{goal}"
+            f"  {name:<26} {sample.median:>9.3f} {low:>8.3f} {high:>8.3f} {sample.cpu_median:>8.3f} "
+            f"{sample.peak_mib:>6.0f}  {ratio}{goal}"
         )
 
 

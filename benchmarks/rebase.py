@@ -53,7 +53,7 @@ def cold(folder: Path, arguments: list[str]) -> None:
         shutil.rmtree(bare, ignore_errors=True)
         bare.mkdir()
 
-    urls = [_sdist_url(workshop, tag) for tag in ("v0.16.0", "v0.17.0")]
+    urls = [_sdist_url(tag) for tag in ("v0.16.0", "v0.17.0")]
     script = "".join(
         f"curl -sSfL {url} -o {number}.tgz && tar xzf {number}.tgz\n" for number, url in enumerate(urls)
     )
@@ -69,7 +69,7 @@ def cold(folder: Path, arguments: list[str]) -> None:
     )
 
 
-def _sdist_url(workshop: Workshop, tag: str) -> str:
+def _sdist_url(tag: str) -> str:
     import requests
 
     from forktool.adapters.package_index import index_url

@@ -58,7 +58,7 @@ def _one(workshop: Workshop, count: int) -> None:
                 cwd=plain,
                 prepare=on_base,
                 environment={"QUILT_PATCHES": str(project / "patchset")},
-            )  # fmt: skip
+            )
         )
     samples = compare(contestants, runs=5 if count <= 500 else 3)
     goals = {"git rebase": 0.5, "git am -3": 1.0}

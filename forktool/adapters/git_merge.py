@@ -23,6 +23,9 @@ from forktool.core.objects import (
 from forktool.core.tree import Overlay, SourceTree
 from forktool.errors import GitError
 
+_SLASH = "\x1f"
+"""Stands for a path's slashes in a flat tree: the unit separator of ASCII, which no path of a source tree holds."""
+
 _NOBODY = Person(name="forktool", email="forktool@forktool.invalid", when="0 +0000")
 
 
@@ -77,8 +80,8 @@ def merge_contents(
         GitError: git failed.
     """
     made: list[NewObject] = []
-    roots = [_small_tree(store, paths, side, made) for side in (base, ours, theirs)]
-    return _merge(store, roots, made, labels)
+    roots = [_flat_tree(store, paths, side, made) for side in (base, ours, theirs)]
+    return _deep(_merge(store, roots, made, labels))
 
 
 def merge_trees(
@@ -109,19 +112,30 @@ def merge_trees(
     return _merge(store, roots, made, labels)
 
 
-def _small_tree(store: GitStore, paths: Iterable[str], side: SourceTree, made: list[NewObject]) -> Oid:
+def _flat_tree(store: GitStore, paths: Iterable[str], side: SourceTree, made: list[NewObject]) -> Oid:
+    """A tree without folders, so that a merge writes one tree a side instead of one for each folder on the way."""
     entries: dict[str, Entry | None] = {}
     for path in paths:
         entry = side.entry(path)
         if entry is None:
             continue
-        entries[path] = entry
+        entries[path.replace("/", _SLASH)] = entry
         content = side.read(path)
         if content is not None:
             made.append(new_object("blob", content))
     root, objects = store.changed_tree(EMPTY_TREE, entries)
     made += objects
     return root
+
+
+def _deep(merge: Merge) -> Merge:
+    """The outcome of merging flat trees, with the paths as they are."""
+    return Merge(
+        changes={path.replace(_SLASH, "/"): entry for path, entry in merge.changes.items()},
+        contents=merge.contents,
+        conflicts={path.replace(_SLASH, "/"): stages for path, stages in merge.conflicts.items()},
+        messages=tuple(message.replace(_SLASH, "/") for message in merge.messages),
+    )
 
 
 def _merge(
