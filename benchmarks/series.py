@@ -22,13 +22,11 @@ def _one(workshop: Workshop, count: int) -> None:
     plain, branch = workshop.plain, f"many-{count}"
 
     def on_branch() -> None:
-        if (plain / ".git/rebase-merge").exists():
-            git(plain, "rebase", "--quit")
+        shutil.rmtree(plain / ".git/rebase-merge", ignore_errors=True)
         git(plain, "checkout", "--quiet", "--force", "-B", "work", branch)
 
     def on_tag() -> None:
-        if (plain / ".git/rebase-apply").exists():
-            git(plain, "am", "--quit")
+        shutil.rmtree(plain / ".git/rebase-apply", ignore_errors=True)
         git(plain, "checkout", "--quiet", "--force", "-B", "work", ONTO)
 
     def on_base() -> None:
@@ -40,14 +38,14 @@ def _one(workshop: Workshop, count: int) -> None:
         (workshop.folder / f"files-{count}").iterdir(), key=lambda f: int(f.name.partition("-")[0])
     )
     contestants = [
-        Contestant(name=ours, command=[*FORKTOOL, "rebase", ONTO, "--dry-run"], cwd=project, expected=(0, 3)),
+        Contestant(name=ours, command=[*FORKTOOL, "rebase", ONTO, "--dry-run"], cwd=project),
         Contestant(
             name="git rebase", command=["git", "rebase", "--quiet", ONTO], cwd=plain, prepare=on_branch,
-            environment=IDENTITY, expected=(0, 1),
+            environment=IDENTITY, expected=(0,),
         ),
         Contestant(
             name="git am -3", command=["git", "am", "--quiet", "-3", *map(str, files)], cwd=plain, prepare=on_tag,
-            environment=IDENTITY, expected=(0, 128),
+            environment=IDENTITY, expected=(0,),
         ),
     ]  # fmt: skip
     if shutil.which("quilt"):

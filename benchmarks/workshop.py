@@ -14,6 +14,7 @@ from benchmarks.measure import git
 ROOT = Path(__file__).parents[1]
 BASE, ONTO = "v0.16.0", "v0.17.0"
 FORKTOOL = (sys.executable, "-m", "forktool")
+_DEFINED = re.compile(r"^ *(?:async )?(?:def|class) (\w+)", re.MULTILINE)
 _SIMPLE = re.compile(r"^( *)([a-z_]+) = ([^(\[{#\"']+)$")
 
 
@@ -50,6 +51,13 @@ class Workshop:
             git(self.plain, "fetch", "--quiet", "--force", str(store), f"{ref}:refs/tags/{tag}")
         git(self.plain, "branch", "series", "origin/forktool")
 
+    def _later(self, path: str) -> str:
+        """A file as the later release has it, "" where it has none."""
+        shown = subprocess.run(
+            ["git", "show", f"{ONTO}:{path}"], cwd=self.plain, capture_output=True, check=False
+        )
+        return shown.stdout.decode("utf-8", "surrogateescape")
+
     def synthetic(self, count: int, *, seed: int = 7) -> Path:
         """A project with `count` one-file patches on the base, each a one-line edit; also the branch `many-COUNT`."""
         project = self.folder / f"many-{count}"
@@ -67,10 +75,14 @@ class Workshop:
         patches = project / "patchset"
         patches.mkdir(parents=True)
         made = 0
+        later: dict[str, str] = {}
         for number, file in enumerate(files * (1 + count // len(files))):
-            if made == count or not _edit(file, number):
-                if made == count:
-                    break
+            if made == count:
+                break
+            path = file.relative_to(self.plain).as_posix()
+            if path not in later:
+                later[path] = self._later(path)
+            if not _edit(file, number, later[path]):
                 continue
             made += 1
             message = f"Edit {made}\n\nReason: a benchmark\nSigned-off-by: bench <bench@example.org>\n"
@@ -94,10 +106,19 @@ class Workshop:
         return project
 
 
-def _edit(file: Path, number: int) -> bool:
-    """Change one assignment's value in a file, each time another one; whether there was one."""
+def _stays(lines: list[str], at: int, later: str) -> bool:
+    """Whether the lines around are in the later release too, below the definition that they are below now."""
+    around = "\n".join(lines[max(0, at - 4) : at + 5])
+    if later.count(around) != 1:
+        return False
+    defined = _DEFINED.findall("\n".join(lines[:at]))
+    return defined[-1:] == _DEFINED.findall(later[: later.index(around) + len(around) // 2])[-1:]
+
+
+def _edit(file: Path, number: int, later: str) -> bool:
+    """Change one assignment in a file, each time another one, whose lines around are in the later release too."""
     lines = file.read_text(encoding="utf-8", errors="surrogateescape").split("\n")
-    places = [at for at, line in enumerate(lines) if _SIMPLE.match(line) and "\r" not in line]
+    places = [at for at, line in enumerate(lines) if _SIMPLE.match(line) and _stays(lines, at, later)]
     if not places:
         return False
     at = places[number % len(places)]
