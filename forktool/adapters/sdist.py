@@ -136,6 +136,12 @@ def _tar_members(name: str, content: bytes) -> Iterator[tarfile.TarInfo]:
                 if member.isreg() and member.offset_data + member.size > len(content):
                     raise IntegrityError(f"{name}: {member.name!r} is cut off")
                 yield member
+            # tarfile takes one that ends inside a header for a whole one. The end is a block of zeros.
+            if (
+                content[archive.offset : archive.offset + tarfile.BLOCKSIZE]
+                != tarfile.NUL * tarfile.BLOCKSIZE
+            ):
+                raise IntegrityError(f"{name} is cut off")
     except tarfile.TarError as error:
         raise IntegrityError(f"{name} is not a tar archive: {error}") from error
 

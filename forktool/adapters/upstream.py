@@ -62,7 +62,7 @@ class Upstream:
         self.pattern = TagPattern(config.tag_pattern)
         self.http = http or Http(offline=offline)
         # Another package, or other rules for generated files, are other trees.
-        content = json.dumps([config.package, config.repository, config.tag_pattern, config.generated])
+        content = json.dumps([config.name, config.tag_pattern, config.generated])
         self._refs = f"{REFS}/{sha256(content.encode()).hexdigest()[:12]}/"
         self._store = store
         self._state = state

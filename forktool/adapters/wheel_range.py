@@ -12,6 +12,7 @@ import json
 import secrets
 import threading
 import zipfile
+import zlib
 from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
@@ -135,7 +136,7 @@ class WheelTree:
             ) from None
         try:
             content = archive.read(member)
-        except (zipfile.BadZipFile, EOFError, ValueError, NotImplementedError) as error:
+        except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError) as error:
             raise self._broken(f"{path}: {error}") from error
         mode = Mode.EXECUTABLE if (member.external_attr >> 16) & 0o100 else Mode.FILE
         entry = Entry(mode, blob_id(content))
