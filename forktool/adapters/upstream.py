@@ -14,11 +14,12 @@ from forktool.adapters.console import Advance, Console
 from forktool.adapters.git_source import GitSource
 from forktool.adapters.git_store import GitStore, GitTree
 from forktool.adapters.http import CONNECTIONS, Http, NoRangeError, shown
+from forktool.adapters.light_tree import LightTree
 from forktool.adapters.package_index import IndexFile, PackageIndex, Release, index_url
 from forktool.adapters.sdist import Sdist, import_sdist
 from forktool.adapters.state import State, translated
 from forktool.adapters.wheel_range import NotInWheelError, WheelTree
-from forktool.core.objects import Entry, Oid
+from forktool.core.objects import Oid
 from forktool.core.tree import SourceTree
 from forktool.core.upstream_config import History, SourceKind, UpstreamConfig
 from forktool.core.versions import TagPattern, find, newest, ordered, unknown_tag
@@ -241,15 +242,22 @@ class Upstream:
                 self._git.fetch_files(commit, ahead)
         return commits
 
-    def light_tree(self, tag: str, paths: Iterable[str] = ()) -> SourceTree:
+    def light_tree(
+        self, tag: str, paths: Iterable[str] = (), *, like: SourceTree | None = None
+    ) -> SourceTree:
         """A tree for questions about a few files; see `light_trees`."""
-        return self.light_trees((tag,), paths)[0]
+        return self.light_trees((tag,), paths, like=like)[0]
 
-    def light_trees(self, tags: Iterable[str], paths: Iterable[str] = ()) -> tuple[SourceTree, ...]:
+    def light_trees(
+        self, tags: Iterable[str], paths: Iterable[str] = (), *, like: SourceTree | None = None
+    ) -> tuple[SourceTree, ...]:
         """Trees for questions about a few files, in the order of `tags`.
 
         An imported tag answers from the store, any other from its wheel by range. What a wheel cannot tell makes
         the whole tree be imported, then or later. `paths` are fetched ahead, many at once.
+
+        setuptools drops the executable bit of a Python file on the way into a wheel (vLLM 0.33.0: of seven). So its
+        bit is taken from `like`, another release's whole tree, where that has the file.
 
         Raises what `commit` raises; so may reading.
         """
@@ -261,7 +269,7 @@ class Upstream:
             del wheels[name]
         self.prepare((name for name in names if name not in wheels), ahead)
         return tuple(
-            _LightTree(wheels[name], partial(self.tree, name)) if name in wheels else self.tree(name)
+            LightTree(wheels[name], partial(self.tree, name), like) if name in wheels else self.tree(name)
             for name in names
         )
 
@@ -378,41 +386,6 @@ class Upstream:
 
 class _NotThereError(ForktoolError):
     """A source does not have a tag's tree; the next is tried."""
-
-
-class _LightTree:
-    """A wheel's tree, until it is asked what a wheel cannot tell; the whole tree from then on."""
-
-    def __init__(self, wheel: WheelTree, whole: Callable[[], SourceTree]) -> None:
-        self._tree: SourceTree = wheel
-        self._whole = whole
-        self._is_light = True
-
-    @property
-    def label(self) -> str:
-        """The tag."""
-        return self._tree.label
-
-    def entry(self, path: str) -> Entry | None:
-        """See `SourceTree.entry`."""
-        return self._answer(lambda tree: tree.entry(path))
-
-    def read(self, path: str) -> bytes | None:
-        """See `SourceTree.read`."""
-        return self._answer(lambda tree: tree.read(path))
-
-    def has_folder(self, path: str) -> bool:
-        """See `SourceTree.has_folder`."""
-        return self._answer(lambda tree: tree.has_folder(path))
-
-    def _answer(self, ask: Callable[[SourceTree], _Result]) -> _Result:
-        if self._is_light:
-            try:
-                return ask(self._tree)
-            except (NotInWheelError, NoRangeError):
-                self._tree = self._whole()
-                self._is_light = False
-        return ask(self._tree)
 
 
 def _is_refused(wheel: WheelTree, paths: tuple[str, ...]) -> bool:

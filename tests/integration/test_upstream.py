@@ -397,6 +397,22 @@ def test_light_and_whole_tree_agree(open_upstream: Opener, config: UpstreamConfi
     assert whole.entry("demo/steady.py") == Entry(Mode.FILE, blob_id(b"same\n" * 100))
 
 
+def test_the_executable_bit_of_a_python_file_is_the_other_trees(
+    open_upstream: Opener, config: UpstreamConfig, server: IndexServer
+) -> None:
+    files = _files("0.16.0")
+    server.add("demo", "demo-0.16.0.tar.gz", sdist("demo", "0.16.0", files, executable=["demo/a.py"]))
+    upstream = open_upstream(config)
+    base = upstream.tree("v0.16.0")
+    paths = ("demo/a.py", "demo/steady.py")
+    [plain] = upstream.light_trees(("v0.17.0",), paths)
+    [like] = upstream.light_trees(("v0.17.0",), paths, like=base)
+    content = blob_id(b"VERSION = '0.17.0'\n")
+    assert plain.entry("demo/a.py") == Entry(Mode.FILE, content)
+    assert like.entry("demo/a.py") == Entry(Mode.EXECUTABLE, content)
+    assert like.entry("demo/steady.py") == base.entry("demo/steady.py")
+
+
 def test_options_of_the_user_change_nothing(
     open_upstream: Opener, config: UpstreamConfig, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
