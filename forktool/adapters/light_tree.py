@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from forktool.adapters.http import NoRangeError
@@ -19,13 +19,13 @@ class LightTree:
     Args:
         wheel: asked first.
         whole: gets the whole tree; called once at most.
-        like: another release's whole tree, whose executable bits Python files take.
+        modes: what is known of Python files' modes elsewhere; a wheel does not tell them.
     """
 
-    def __init__(self, wheel: WheelTree, whole: Callable[[], SourceTree], like: SourceTree | None) -> None:
+    def __init__(self, wheel: WheelTree, whole: Callable[[], SourceTree], modes: Mapping[str, Mode]) -> None:
         self._tree: SourceTree = wheel
         self._whole = whole
-        self._like = like
+        self._modes = modes
         self._is_light = True
 
     @property
@@ -36,11 +36,9 @@ class LightTree:
     def entry(self, path: str) -> Entry | None:
         """See `SourceTree.entry`."""
         entry = self._answer(lambda tree: tree.entry(path))
-        if entry is None or not self._is_light or self._like is None or not path.endswith(".py"):
+        if entry is None or not self._is_light or not path.endswith(".py"):
             return entry
-        other = self._like.entry(path)
-        is_file = other is not None and other.mode in (Mode.FILE, Mode.EXECUTABLE)
-        return Entry(other.mode, entry.oid) if other is not None and is_file else entry
+        return Entry(self._modes.get(path, entry.mode), entry.oid)
 
     def read(self, path: str) -> bytes | None:
         """See `SourceTree.read`."""

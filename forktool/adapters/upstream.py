@@ -243,21 +243,21 @@ class Upstream:
         return commits
 
     def light_tree(
-        self, tag: str, paths: Iterable[str] = (), *, like: SourceTree | None = None
+        self, tag: str, paths: Iterable[str] = (), *, modes: Mapping[str, Mode] | None = None
     ) -> SourceTree:
         """A tree for questions about a few files; see `light_trees`."""
-        return self.light_trees((tag,), paths, like=like)[0]
+        return self.light_trees((tag,), paths, modes=modes)[0]
 
     def light_trees(
-        self, tags: Iterable[str], paths: Iterable[str] = (), *, like: SourceTree | None = None
+        self, tags: Iterable[str], paths: Iterable[str] = (), *, modes: Mapping[str, Mode] | None = None
     ) -> tuple[SourceTree, ...]:
         """Trees for questions about a few files, in the order of `tags`.
 
         An imported tag answers from the store, any other from its wheel by range. What a wheel cannot tell makes
         the whole tree be imported, then or later. `paths` are fetched ahead, many at once.
 
-        setuptools drops the executable bit of a Python file on the way into a wheel (vLLM 0.33.0: of seven). So its
-        bit is taken from `like`, another release's whole tree, where that has the file.
+        setuptools drops the executable bit of a Python file on the way into a wheel (vLLM 0.33.0: of seven). So a
+        Python file has the mode that `modes` gives it: the base's, or the one that a patch expects.
 
         Raises what `commit` raises; so may reading.
         """
@@ -269,7 +269,9 @@ class Upstream:
             del wheels[name]
         self.prepare((name for name in names if name not in wheels), ahead)
         return tuple(
-            LightTree(wheels[name], partial(self.tree, name), like) if name in wheels else self.tree(name)
+            LightTree(wheels[name], partial(self.tree, name), modes or {})
+            if name in wheels
+            else self.tree(name)
             for name in names
         )
 

@@ -397,7 +397,7 @@ def test_light_and_whole_tree_agree(open_upstream: Opener, config: UpstreamConfi
     assert whole.entry("demo/steady.py") == Entry(Mode.FILE, blob_id(b"same\n" * 100))
 
 
-def test_the_executable_bit_of_a_python_file_is_the_other_trees(
+def test_the_executable_bit_of_a_python_file_is_the_one_given(
     open_upstream: Opener, config: UpstreamConfig, server: IndexServer
 ) -> None:
     files = _files("0.16.0")
@@ -406,7 +406,7 @@ def test_the_executable_bit_of_a_python_file_is_the_other_trees(
     base = upstream.tree("v0.16.0")
     paths = ("demo/a.py", "demo/steady.py")
     [plain] = upstream.light_trees(("v0.17.0",), paths)
-    [like] = upstream.light_trees(("v0.17.0",), paths, like=base)
+    [like] = upstream.light_trees(("v0.17.0",), paths, modes={"demo/a.py": Mode.EXECUTABLE})
     content = blob_id(b"VERSION = '0.17.0'\n")
     assert plain.entry("demo/a.py") == Entry(Mode.FILE, content)
     assert like.entry("demo/a.py") == Entry(Mode.EXECUTABLE, content)
