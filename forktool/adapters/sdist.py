@@ -69,6 +69,13 @@ def import_sdist(store: GitStore, archive: Path, sdist: Sdist, *, generated: Ite
     return _write_pack(store.path / "objects" / "pack", found, sdist)
 
 
+def sweep(store: GitStore) -> None:
+    """Delete what a killed import left behind; no other import may run."""
+    for path in (store.path / "objects" / "pack").glob("tmp_pack_*"):
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
 def _unpacked(archive: Path, sha256: str) -> bytes:
     with translated(f"cannot read {archive}"):
         packed = archive.read_bytes()
@@ -173,7 +180,7 @@ def _write_pack(folder: Path, found: _Found, sdist: Sdist) -> Oid:
 
 
 def _write_objects(folder: Path, objects: dict[Oid, tuple[str, bytes | memoryview]]) -> None:
-    # `git prune` removes `tmp_*` in here, should a kill leave one behind.
+    # The name git uses for the same thing, so that `git prune` removes it too.
     temporary = folder / f"tmp_pack_{secrets.token_hex(8)}"
     entries: list[Packed] = []
     digest = hashlib.sha1(usedforsecurity=False)

@@ -16,10 +16,10 @@ from forktool.adapters.git_store import GitStore, GitTree
 from forktool.adapters.http import CONNECTIONS, Http, NoRangeError, shown
 from forktool.adapters.light_tree import LightTree
 from forktool.adapters.package_index import IndexFile, PackageIndex, Release, index_url
-from forktool.adapters.sdist import Sdist, import_sdist
+from forktool.adapters.sdist import Sdist, import_sdist, sweep
 from forktool.adapters.state import State, translated
 from forktool.adapters.wheel_range import NotInWheelError, WheelTree
-from forktool.core.objects import Oid
+from forktool.core.objects import Mode, Oid
 from forktool.core.tree import SourceTree
 from forktool.core.upstream_config import History, SourceKind, UpstreamConfig
 from forktool.core.versions import TagPattern, find, newest, ordered, unknown_tag
@@ -234,6 +234,7 @@ class Upstream:
         missing = [tag for tag in wanted if tag not in self._imported()]
         if missing:
             self._store.create()
+            sweep(self._store)
             self._import(missing)
         commits = {tag: self._imported()[tag] for tag in wanted}
         ahead = tuple(paths)

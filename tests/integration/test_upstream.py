@@ -4,6 +4,8 @@ import io
 import os
 import socket
 import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -171,7 +173,7 @@ def test_an_unknown_tag_names_its_neighbours(open_upstream: Opener, config: Upst
     with pytest.raises(RequestError) as caught:
         open_upstream(config).tree("v0.16.2")
     assert caught.value.message == "v0.16.2 is not a release of demo; nearest: v0.16.0, v0.17.0"
-    assert (caught.value.exit_code, caught.value.hint) == (2, "use v0.17.0")
+    assert (caught.value.exit_code, caught.value.hint) == (2, "forktool rebase v0.17.0")
     with pytest.raises(RequestError, match=r"main is not a release of demo; nearest: v0\.17\.1"):
         open_upstream(config).resolve("main")
 
@@ -426,3 +428,47 @@ def test_options_of_the_user_change_nothing(
     }.items():
         monkeypatch.setenv(name, value)
     assert open_upstream(config, home=tmp_path / "hostile").commit("v0.16.0") == expected
+
+
+_KILLED = """
+import sys
+from pathlib import Path
+from forktool.adapters.console import Console
+from forktool.adapters.git_store import GitStore
+from forktool.adapters.state import State
+from forktool.adapters.upstream import Upstream
+from forktool.core.upstream_config import UpstreamConfig
+
+home, url = sys.argv[1:]
+state = State(Path(home))
+config = UpstreamConfig(package="demo", index_url=url, generated=("demo/_version.py",))
+with GitStore(state.directory() / "upstream.git") as store:
+    with Upstream(config, state=state, store=store, console=Console()) as upstream:
+        print(upstream.commit("v0.20.0"), flush=True)
+"""
+
+
+@pytest.mark.parametrize("at", range(6))
+def test_a_kill_at_any_instant_loses_nothing(
+    open_upstream: Opener, config: UpstreamConfig, server: IndexServer, tmp_path: Path, at: int
+) -> None:
+    many = {f"demo/m{number}.py": os.urandom(4000) for number in range(1500)}
+    content = sdist("demo", "0.20.0", {**_files("0.20.0"), **many})
+    server.add("demo", "demo-0.20.0.tar.gz", content)
+    server.add("demo", "demo-0.20.0-py3-none-any.whl", wheel("demo", "0.20.0", many))
+    home = tmp_path / "killed"
+    running = subprocess.Popen([sys.executable, "-c", _KILLED, str(home), server.url], stdout=subprocess.PIPE)
+    with running:
+        assert running.stdout is not None
+        # From the first byte of the archive to the commit there is about half a second.
+        while running.poll() is None and not server.asked_for("demo-0.20.0.tar.gz"):
+            time.sleep(0.005)
+        time.sleep(at * 0.08)
+        running.kill()
+        running.stdout.read()
+    again = open_upstream(config, home=home)
+    tree = again.tree("v0.20.0")
+    assert [tree.read(path) for path in many] == list(many.values())
+    subprocess.run(["git", "--git-dir", home / "upstream.git", "fsck", "--full", "--strict"], check=True)
+    assert not list((home / "downloads").iterdir())
+    assert not list((home / "upstream.git").rglob("tmp_*"))
