@@ -64,6 +64,7 @@ class Upstream:
         self.http = http or Http(offline=offline)
         # Another package, or other rules for generated files, are other trees.
         content = json.dumps([config.name, config.tag_pattern, config.generated])
+        self._unpacking = threading.BoundedSemaphore(2)  # an archive takes a quarter of a gigabyte in memory
         self._refs = f"{REFS}/{sha256(content.encode()).hexdigest()[:12]}/"
         self._store = store
         self._state = state
@@ -371,7 +372,8 @@ class Upstream:
             )
         sdist = Sdist(package=package, version=str(release.version), sha256=file.sha256)
         try:
-            return import_sdist(self._store, archive, sdist, generated=self.config.generated)
+            with self._unpacking:
+                return import_sdist(self._store, archive, sdist, generated=self.config.generated)
         finally:
             # The tree is in the store, or the archive is no good.
             with translated(f"cannot delete {archive}"):
