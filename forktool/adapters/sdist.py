@@ -13,11 +13,11 @@ import hashlib
 import io
 import os
 import secrets
-import tarfile
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from forktool.adapters.git_store import GitStore
 from forktool.adapters.state import translated, write_atomically
@@ -35,6 +35,9 @@ from forktool.core.objects import (
 )
 from forktool.core.packfile import Packed, indexed, pack_entry, pack_header, pack_index
 from forktool.errors import IntegrityError
+
+if TYPE_CHECKING:
+    from tarfile import TarInfo
 
 UNPACKED_LIMIT = 4 << 30
 """Bytes. The largest real archive so far unpacks to a fortieth of this."""
@@ -136,7 +139,9 @@ def _members(name: str, content: bytes, generated: tuple[str, ...]) -> _Found:
     return _Found(files=files, newest=newest)
 
 
-def _tar_members(name: str, content: bytes) -> Iterator[tarfile.TarInfo]:
+def _tar_members(name: str, content: bytes) -> Iterator[TarInfo]:
+    import tarfile
+
     try:
         with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as archive:
             for member in archive:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from hashlib import sha256
 from typing import Self, TypeVar
@@ -409,6 +408,8 @@ def _each(act: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Resu
     work = list(items)
     if len(work) < 2:
         return [act(item) for item in work]
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(min(CONNECTIONS, len(work))) as threads:
         try:
             return list(threads.map(act, work))
