@@ -85,20 +85,27 @@ def commits(repository: Path, span: str) -> tuple[RepositoryCommit, ...]:
         first, last = (_named(repo, repository, name) for name in (left, right or "HEAD"))
         listed = repo.git.rev_list("--reverse", "--topo-order", "--end-of-options", last, f"^{first}").split()
         found = tuple(_commit(repo, Oid(oid)) for oid in listed)
+        cut_off = _shallow(repo)
     if not found:
         raise RequestError(f"{span} holds no commits in {repository}", hint=f"git -C {repository} log {span}")
     for commit in found:
-        if len(commit.parents) != 1:
-            kind = "is a merge" if commit.parents else "has no parent here (a root, or a shallow clone)"
-            hint = (
-                f"git -C {repository} rebase {left}"
-                if commit.parents
-                else f"git -C {repository} fetch --unshallow"
-            )
-            raise RequestError(
-                f"{commit.oid[:12]} {commit.subject!r} {kind}; a patch needs one parent", hint=hint
-            )
+        if not commit.parents or commit.oid in cut_off:
+            raise _refused(commit, "has no parent here", f"git -C {repository} fetch --unshallow")
+        if len(commit.parents) > 1:
+            raise _refused(commit, "is a merge", f"git -C {repository} rebase {left}")
     return found
+
+
+def _refused(commit: RepositoryCommit, reason: str, hint: str) -> RequestError:
+    return RequestError(
+        f"{commit.oid[:12]} {commit.subject!r} {reason}; a patch is one commit on one parent", hint=hint
+    )
+
+
+def _shallow(repo: Repo) -> frozenset[str]:
+    """Commits whose parents a shallow clone left out; their objects name them all the same."""
+    path = Path(repo.common_dir) / "shallow"
+    return frozenset(path.read_text(encoding="ascii").split()) if path.is_file() else frozenset()
 
 
 def head(repository: Path) -> Oid:

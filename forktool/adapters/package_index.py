@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -16,13 +17,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 
-from packaging.utils import (
-    InvalidSdistFilename,
-    InvalidWheelFilename,
-    canonicalize_name,
-    parse_sdist_filename,
-    parse_wheel_filename,
-)
 from packaging.version import InvalidVersion, Version
 
 from forktool.adapters.http import Http, StatusError, shown
@@ -109,6 +103,8 @@ def _reading_rank(tags: frozenset[str]) -> int:
 
 
 def _best(files: Iterable[IndexFile], rank: Callable[[frozenset[str]], int | None]) -> IndexFile | None:
+    from packaging.utils import parse_wheel_filename
+
     found = []
     for file in files:
         if not file.is_wheel:
@@ -131,6 +127,11 @@ def index_url(configured: str | None, environment: Mapping[str, str] | None = No
     # uv allows `name=URL`.
     name, equals, url = chosen.partition("=")
     return (url if equals and "://" not in name else chosen).rstrip("/")
+
+
+def canonical_name(project: str) -> str:
+    """A project's name as the index spells it (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", project).lower()
 
 
 class PackageIndex:
@@ -209,11 +210,11 @@ class PackageIndex:
         return _releases(listing, project)
 
     def _project_url(self, project: str) -> str:
-        return f"{self.url}/{canonicalize_name(project)}/"
+        return f"{self.url}/{canonical_name(project)}/"
 
     def _path(self, project: str) -> Path:
         key = _sha256(self._project_url(project).encode()).hexdigest()[:12]
-        return self._state.home / "index" / f"{canonicalize_name(project)}-{key}.json"
+        return self._state.home / "index" / f"{canonical_name(project)}-{key}.json"
 
     def _kept(self, project: str) -> _Listing | None:
         path = self._path(project)
@@ -253,7 +254,7 @@ def _releases(listing: _Listing, project: str) -> tuple[Release, ...]:
             f"{shown(listing.url)}: the answer is not a listing of files (PEP 691, PEP 503)",
             hint="set index_url in patchset.toml to the root of a simple index",
         ) from error
-    wanted = canonicalize_name(project)
+    wanted = canonical_name(project)
     grouped: dict[Version, list[IndexFile]] = {}
     for file in files:
         version = _version_of(file.filename, wanted)
@@ -264,6 +265,13 @@ def _releases(listing: _Listing, project: str) -> tuple[Release, ...]:
 
 def _version_of(filename: str, project: str) -> Version | None:
     """The version in a file's name; None for another project's file, and for kinds that are of no use here."""
+    from packaging.utils import (
+        InvalidSdistFilename,
+        InvalidWheelFilename,
+        parse_sdist_filename,
+        parse_wheel_filename,
+    )
+
     try:
         if filename.endswith(".whl"):
             name, version, _build, _tags = parse_wheel_filename(filename)

@@ -13,11 +13,11 @@ import hashlib
 import io
 import os
 import secrets
-import tarfile
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from forktool.adapters.git_store import GitStore
 from forktool.adapters.state import translated, write_atomically
@@ -35,6 +35,9 @@ from forktool.core.objects import (
 )
 from forktool.core.packfile import Packed, indexed, pack_entry, pack_header, pack_index
 from forktool.errors import IntegrityError
+
+if TYPE_CHECKING:
+    from tarfile import TarInfo
 
 UNPACKED_LIMIT = 4 << 30
 """Bytes. The largest real archive so far unpacks to a fortieth of this."""
@@ -67,6 +70,13 @@ def import_sdist(store: GitStore, archive: Path, sdist: Sdist, *, generated: Ite
     content = _unpacked(archive, sdist.sha256)
     found = _members(archive.name, content, tuple(generated))
     return _write_pack(store.path / "objects" / "pack", found, sdist)
+
+
+def sweep(store: GitStore) -> None:
+    """Delete what a killed import left behind; no other import may run."""
+    for path in (store.path / "objects" / "pack").glob("tmp_pack_*"):
+        with contextlib.suppress(OSError):
+            path.unlink()
 
 
 def _unpacked(archive: Path, sha256: str) -> bytes:
@@ -129,13 +139,21 @@ def _members(name: str, content: bytes, generated: tuple[str, ...]) -> _Found:
     return _Found(files=files, newest=newest)
 
 
-def _tar_members(name: str, content: bytes) -> Iterator[tarfile.TarInfo]:
+def _tar_members(name: str, content: bytes) -> Iterator[TarInfo]:
+    import tarfile
+
     try:
         with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as archive:
             for member in archive:
                 if member.isreg() and member.offset_data + member.size > len(content):
                     raise IntegrityError(f"{name}: {member.name!r} is cut off")
                 yield member
+            # tarfile takes one that ends inside a header for a whole one. The end is a block of zeros.
+            if (
+                content[archive.offset : archive.offset + tarfile.BLOCKSIZE]
+                != tarfile.NUL * tarfile.BLOCKSIZE
+            ):
+                raise IntegrityError(f"{name} is cut off")
     except tarfile.TarError as error:
         raise IntegrityError(f"{name} is not a tar archive: {error}") from error
 
@@ -167,7 +185,7 @@ def _write_pack(folder: Path, found: _Found, sdist: Sdist) -> Oid:
 
 
 def _write_objects(folder: Path, objects: dict[Oid, tuple[str, bytes | memoryview]]) -> None:
-    # `git prune` removes `tmp_*` in here, should a kill leave one behind.
+    # The name git uses for the same thing, so that `git prune` removes it too.
     temporary = folder / f"tmp_pack_{secrets.token_hex(8)}"
     entries: list[Packed] = []
     digest = hashlib.sha1(usedforsecurity=False)

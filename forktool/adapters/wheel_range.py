@@ -11,7 +11,7 @@ import io
 import json
 import secrets
 import threading
-import zipfile
+import zlib
 from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
@@ -133,9 +133,11 @@ class WheelTree:
             raise NotInWheelError(
                 f"{self._file.filename} does not say whether {self._label} has {path}"
             ) from None
+        import zipfile
+
         try:
             content = archive.read(member)
-        except (zipfile.BadZipFile, EOFError, ValueError, NotImplementedError) as error:
+        except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError) as error:
             raise self._broken(f"{path}: {error}") from error
         mode = Mode.EXECUTABLE if (member.external_attr >> 16) & 0o100 else Mode.FILE
         entry = Entry(mode, blob_id(content))
@@ -162,6 +164,8 @@ class WheelTree:
 
     def _opened(self) -> RemoteZip:
         if self._zip is None:
+            import zipfile
+
             from remotezip import RemoteZip, RemoteZipError
 
             ranges = _Ranges(self._http, self._file.url, self._folder / f"{self._key}.tail")

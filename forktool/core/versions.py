@@ -130,7 +130,8 @@ def unknown_tag(asked: str, known: Iterable[str], pattern: TagPattern, *, name: 
     if not close:
         return RequestError(f"{asked} is not a release of {name}, which has none")
     return RequestError(
-        f"{asked} is not a release of {name}; nearest: {', '.join(close)}", hint=f"use {close[-1]}"
+        f"{asked} is not a release of {name}; nearest: {', '.join(close)}",
+        hint=f"forktool rebase {close[-1]}",
     )
 
 

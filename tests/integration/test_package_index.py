@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from packaging.utils import canonicalize_name
 
 from forktool.adapters.http import Answer, Http, OfflineError, StatusError
-from forktool.adapters.package_index import IndexFile, PackageIndex, Release, index_url
+from forktool.adapters.package_index import IndexFile, PackageIndex, Release, canonical_name, index_url
 from forktool.adapters.state import State
 from forktool.errors import NetworkError, OutsideError, RequestError
 from tests.support.index_server import IndexServer
@@ -218,3 +219,8 @@ def test_the_wheel_to_run_is_the_best_for_the_machine() -> None:
     assert found.filename == old
     assert release.wheel_to_run(["cp38-abi3-macosx_11_0_arm64"]) is None
     assert (found := _release("demo-0.20.1-py3-none-any.whl").wheel_to_run()) is not None
+
+
+@pytest.mark.parametrize("name", ["vllm", "Zope.Interface", "a__b--c", "A-_.b"])
+def test_names_are_spelled_as_packaging_spells_them(name: str) -> None:
+    assert canonical_name(name) == canonicalize_name(name)
