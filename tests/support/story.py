@@ -60,13 +60,22 @@ class Story:
         self.git("config", "uploadpack.allowFilter", "true")
         self.git("config", "uploadpack.allowAnySHA1InWant", "true")
 
-    def git(self, *args: str, cwd: Path | None = None, check: bool = True) -> str:
+    def git(
+        self,
+        *args: str,
+        cwd: Path | None = None,
+        check: bool = True,
+        author: tuple[str, str, str] | None = None,
+    ) -> str:
         """Run git, in upstream unless told otherwise; time ticks a second a call."""
         self._clock += 1
         environment = dict(os.environ)
         for role in ("AUTHOR", "COMMITTER"):
             environment |= {f"GIT_{role}_{key}": value for key, value in _WHO.items()}
             environment[f"GIT_{role}_DATE"] = f"{self._clock} +0000"
+        if author is not None:
+            keys = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_DATE")
+            environment |= dict(zip(keys, author, strict=True))
         done = subprocess.run(
             ["git", *args], cwd=cwd or self.upstream, env=environment, capture_output=True, check=False
         )
@@ -112,8 +121,18 @@ class Story:
         message: str | None = None,
         probe: str | None = None,
         edit: Callable[[Path], None] | None = None,
+        author: tuple[str, str, str] | None = None,
     ) -> None:
-        """Append a patch made with plain git: these files on the base with the patches so far."""
+        """Append a patch made with plain git: these files on the base with the patches so far.
+
+        Args:
+            name: what the series calls it.
+            files: what it writes and removes.
+            message: its message, byte for byte.
+            probe: the body of its probe.
+            edit: more changes, made in the work tree whose root it is given.
+            author: name, address and date in git's raw form.
+        """
         self._checkout()
         self.write(files, root=self._edits)
         if edit is not None:
@@ -123,7 +142,7 @@ class Story:
             "Signed-off-by: A Maintainer <maintainer@example.org>\n"
         )
         self.git("add", "--all", "--force", cwd=self._edits)
-        self.git("commit", "--quiet", "--cleanup=verbatim", "--message", text, cwd=self._edits)
+        self.git("commit", "--quiet", "--cleanup=verbatim", "--message", text, cwd=self._edits, author=author)
         folder = self.project / "patchset"
         self._format(folder / f"{name}.patch")
         with (folder / "series").open("a") as series:
