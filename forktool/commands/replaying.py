@@ -19,7 +19,7 @@ from forktool.core.absorption import content_fact
 from forktool.core.apply import Change, apply_patch
 from forktool.core.findings import Finding, FindingKind, find_problems
 from forktool.core.objects import Entry, Oid, blob_id
-from forktool.core.replay import Need, Plan, applies_in_place, plan_replay
+from forktool.core.replay import Need, Plan, applies_in_place, moved_paths, plan_replay
 from forktool.core.series import Patch, PatchName
 from forktool.core.structural import resolve
 from forktool.core.tree import Overlay, SourceTree
@@ -263,13 +263,15 @@ class _Pass:
     ) -> _Meeting:
         plan = plan_replay(changes, before, target)
         meeting = self._merge(patch, plan, before, after, target)
+        touched = dict.fromkeys((*meeting.changes, *meeting.stages))
+        moved = moved_paths(changes, before, target, touched)
         content = None
         if not plan.is_trivial:
-            content = self._content(changes, before, after)
+            content = self._content(changes, before, after, moved)
         in_place = plan.is_trivial or (
             meeting.kind is MergeKind.CLEAN and applies_in_place(patch.files, target, meeting.over(target))
         )
-        findings = () if plan.is_trivial else _findings(changes, before, after, target, meeting)
+        findings = () if plan.is_trivial else _findings(changes, before, after, target, meeting, moved)
         if meeting.by_person:
             # Whoever settles a conflict chooses which side's lines to lose.
             findings = tuple(finding for finding in findings if finding.kind not in _LOSSES)
@@ -287,11 +289,14 @@ class _Pass:
         )
         return replace(meeting, facts=facts)
 
-    def _content(self, changes: Iterable[Change], before: Overlay, after: Overlay) -> ContentFact | None:
+    def _content(
+        self, changes: Iterable[Change], before: Overlay, after: Overlay, moved: Mapping[str, str]
+    ) -> ContentFact | None:
+        there = {change.path: moved.get(change.path, change.path) for change in changes}
         return content_fact(
             [
-                (change.path, before.read(change.path), after.read(change.path), self._onto.read(change.path))
-                for change in changes
+                (there[path], before.read(path), after.read(path), self._onto.read(there[path]))
+                for path in there
             ]
         )
 
@@ -439,20 +444,26 @@ def _marked_texts(merge: Merge) -> dict[str, bytes]:
 
 
 def _findings(
-    changes: Iterable[Change], before: Overlay, after: Overlay, target: Overlay, meeting: _Meeting
+    changes: Iterable[Change],
+    before: Overlay,
+    after: Overlay,
+    target: Overlay,
+    meeting: _Meeting,
+    moved: Mapping[str, str],
 ) -> tuple[Finding, ...]:
     if meeting.kind is MergeKind.CONFLICT:
         return ()
     found: list[Finding] = []
     merged = meeting.over(target)
     for change in changes:
-        if target.entry(change.path) == change.before:
+        there = moved.get(change.path, change.path)
+        if target.entry(there) == change.before:
             continue
         found += find_problems(
-            change.path,
+            there,
             base=before.read(change.path),
             patched=after.read(change.path),
-            upstream=target.read(change.path),
-            merged=merged.read(change.path),
+            upstream=target.read(there),
+            merged=merged.read(there),
         )
     return tuple(found)

@@ -7,7 +7,8 @@ the result is the patch's, which is what every three-way merge gives; only the o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -89,6 +90,38 @@ def _folder_moved(change: Change, base: SourceTree, onto: SourceTree) -> bool:
         return False
     folder = change.path.rpartition("/")[0]
     return bool(folder) and base.has_folder(folder) and not onto.has_folder(folder)
+
+
+def moved_paths(
+    changes: Sequence[Change], base: SourceTree, onto: SourceTree, touched: Iterable[str]
+) -> dict[str, str]:
+    """Where upstream moved the patch's files, as the merge followed them: path on the base to path in the new tree.
+
+    Args:
+        changes: what the patch did on its base.
+        base: the base with the patches before it.
+        onto: the new tree with the patches carried so far.
+        touched: the paths that the merge set or left in conflict.
+    """
+    own = {change.path for change in changes}
+    gone = [
+        change.path for change in changes if change.before is not None and onto.entry(change.path) is None
+    ]
+    there = [path for path in touched if path not in own and onto.entry(path) is not None] if gone else []
+    scored = sorted(
+        ((_likeness(base.read(old), onto.read(new)), old, new) for old in gone for new in there), reverse=True
+    )
+    found: dict[str, str] = {}
+    for _likest, old, new in scored:
+        if old not in found and new not in found.values():
+            found[old] = new
+    return found
+
+
+def _likeness(one: bytes | None, other: bytes | None) -> float:
+    """The share of lines that two contents have in common, 0..1."""
+    left, right = Counter((one or b"").split(b"\n")), Counter((other or b"").split(b"\n"))
+    return (left & right).total() / max(left.total(), right.total())
 
 
 def applies_in_place(files: Sequence[FileDiff], onto: SourceTree, result: SourceTree) -> bool:

@@ -28,7 +28,7 @@ but we do not."""
 # What each message hides, and the number of the first line of the message that does it.
 UNSAFE = {
     "a diff": (f"Fix it\n\n{DIFF}", 5),
-    "an indented diff": ("Fix it\n\nThe other way:\n\n    --- a/g.py\n    +++ b/g.py\n    @@ -1 +1 @@\n    -y\n    +Y", 5),
+    "an indented diff": ("Fix it\n\nAlso:\n\n    --- a/g.py\n    +++ b/g.py\n    @@ -1 +1 @@\n    -y\n    +Y", 5),
     "three dashes": ("Fix it\n\nbefore\n---\nafter", 4),
     "an Index line": ("Fix it\n\nIndex: the KV cache's index is wrong\nmore", 3),
     "diff as prose": ("Fix it\n\ndiff -u of the two is long\nmore", 3),
@@ -47,8 +47,8 @@ SAFE = {
     "a patch tag that is meant": "[PATCH 2/3] is part of this subject",
     "a long subject": "[Core][Bugfix] Make the subject so long that git folds it over lines, which some tools cut "
     "off at the first",
-    "a subject that is not ASCII": "[Core] Ändere é 文件 so that the header is encoded, and so long that the encoded words "
-    "are folded ✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓",
+    "a subject that is not ASCII": "[Core] Ändere é 文件 so that the header is encoded, and so long that its "
+    "encoded words are folded ✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓",
     "a body that is not ASCII": "Fix it\n\nZürich, 文件",
     "an equals sign and a question mark": "Fix =?UTF-8?q?what?= it says",
     "percent and quotes": 'Fix "it" \\ and %s, `$HOME`',
@@ -78,7 +78,7 @@ def test_check_refuses_each_message_that_would_rewrite_its_patch_and_rebase_alte
         assert found, what
         assert found[0].startswith(f"line {UNSAFE[what][1]}: "), what
 
-    story.release("v1.1", {name: MOVED for name in files})
+    story.release("v1.1", dict.fromkeys(files, MOVED))
     assert story.run("rebase", "v1.1").code == 0
     after = story.snapshot()
     for name, what in unsafe.items():
@@ -137,7 +137,7 @@ def test_bracketed_folded_and_encoded_subjects_survive_rebase_and_export(
     for number, message in enumerate(SAFE.values()):
         story.patch(f"patch-{number}", {f"{number}.py": PATCHED}, message=message + TAIL)
     before = story.snapshot()
-    story.release("v1.1", {name: MOVED for name in files})
+    story.release("v1.1", dict.fromkeys(files, MOVED))
 
     result = story.run("rebase", "v1.1", "--json")
 

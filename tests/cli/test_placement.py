@@ -63,6 +63,7 @@ def with_y(text: str = HEAD, added: str = Y) -> str:
     return text.replace("def z", f"{added}def z")
 
 
+CC, DD, EE = "    'cc',\n", "    'dd',\n", "    'ee',\n"
 ALREADY = {
     "the same line between blank lines": (
         "first()\n\n\n\nlast()\n", "first()\n\nmiddle()\n\n\n\nlast()\n", "first()\n\n\n\nmiddle()\n\nlast()\n",
@@ -73,10 +74,10 @@ ALREADY = {
     "the same function, shifted": (HEAD, with_y(), "import q\n" * 5 + with_y()),
     "the same function among other changes": (HEAD, with_y(), with_y().replace("return 1", "return 10")),
     "the same element and another before it": (
-        LIST, LIST.replace("    'cc',\n", "    'cc',\n    'dd',\n"), LIST.replace("    'cc',\n", "    'cc',\n    'ee',\n    'dd',\n"),
+        LIST, LIST.replace(CC, CC + DD), LIST.replace(CC, CC + EE + DD),
     ),
     "the same element and another after it": (
-        LIST, LIST.replace("    'cc',\n", "    'cc',\n    'dd',\n"), LIST.replace("    'cc',\n", "    'cc',\n    'dd',\n    'ee',\n"),
+        LIST, LIST.replace(CC, CC + DD), LIST.replace(CC, CC + DD + EE),
     ),
     "the same assignment far away": (
         KEYS, KEYS.replace("d['k5'] = 5\n", "d['k5'] = 5\nd['new'] = 1\n"), KEYS + "d['new'] = 1\n",

@@ -179,12 +179,39 @@ class Story:
         output = self._read_output()
         return Result(code, output.out, output.err)
 
+    @property
+    def applied(self) -> Path:
+        """Where `carried` and `carried_tree` write the series."""
+        return self.project.parent / "applied"
+
+    def _apply(self) -> None:
+        result = self.run("apply", str(self.applied), *(["--force"] if self.applied.exists() else []))
+        assert result.code == 0, result.err
+
     def carried(self, path: str) -> str:
         """The text of a file with the whole series applied to its base."""
-        target = self.project.parent / "applied"
-        result = self.run("apply", str(target), *(["--force"] if target.exists() else []))
-        assert result.code == 0, result.err
-        return (target / path).read_text()
+        self._apply()
+        return (self.applied / path).read_text()
+
+    def carried_tree(self) -> str:
+        """The tree id of the whole series applied to its base."""
+        self._apply()
+        return self.git("rev-parse", "HEAD^{tree}", cwd=self.applied).strip()
+
+    def cherry_picked_tree(self, tag: str) -> str:
+        """The tree id that plain `git cherry-pick` gives for the patches as they were made, on another tag."""
+        base = self.git("merge-base", "HEAD", "origin/HEAD", cwd=self._edits).strip()
+        commits = self.git("rev-list", "--reverse", f"{base}..HEAD", cwd=self._edits).split()
+        self.git("fetch", "--quiet", "--tags", "origin", cwd=self._edits)
+        self.git("checkout", "--quiet", "--force", "--detach", tag, cwd=self._edits)
+        self.git("cherry-pick", "--allow-empty", "--keep-redundant-commits", *commits, cwd=self._edits)
+        return self.git("rev-parse", "HEAD^{tree}", cwd=self._edits).strip()
+
+    def require(self, *wanted: str) -> None:
+        """Have `check` ask for these of the policy's demands only: probe, reason, signed-off-by."""
+        lines = [f"{name} = {str(name in wanted).lower()}" for name in ("probe", "reason", "signed-off-by")]
+        with (self.project / "patchset/patchset.toml").open("a") as config:
+            config.write("\n[policy]\n" + "".join(f"{line}\n" for line in lines))
 
     def snapshot(self) -> dict[str, bytes]:
         """Every file of the patchset."""
