@@ -51,35 +51,38 @@ class Console:
     def answer(self, text: str = "") -> None:
         """A line of the answer."""
         if not self.as_json:
-            print(text, file=self._out)
+            _print(text, self._out)
 
     def document(self, document: object) -> None:
         """The whole answer as JSON; prints only under `--json`."""
         if self.as_json:
-            print(json.dumps(document, indent=2, ensure_ascii=False), file=self._out)
+            text = json.dumps(document, indent=2, ensure_ascii=False)
+            if _encodable(text, self._out) != text:
+                text = json.dumps(document, indent=2)
+            _print(text, self._out)
 
     def raw(self, text: str) -> None:
         """Text of the answer that already ends its own lines, such as a diff."""
         if not self.as_json:
-            self._out.write(text)
+            self._out.write(_encodable(text, self._out))
 
     def note(self, text: str) -> None:
         """What is happening now."""
         if self._verbosity > Verbosity.QUIET:
-            print(text, file=self._err)
+            _print(text, self._err)
 
     def warning(self, text: str) -> None:
         """Something that may surprise the user later."""
-        print(f"{self._paint_err('warning:', 'yellow')} {text}", file=self._err)
+        _print(f"{self._paint_err('warning:', 'yellow')} {text}", self._err)
 
     def error(self, text: str) -> None:
         """Why there is no result."""
-        print(f"{self._paint_err('error:', 'red')} {text}", file=self._err)
+        _print(f"{self._paint_err('error:', 'red')} {text}", self._err)
 
     def hint(self, text: str) -> None:
         """A command to type next."""
         if self._verbosity > Verbosity.QUIET:
-            print(f"{self._paint_err('hint:', 'blue')} {text}", file=self._err)
+            _print(f"{self._paint_err('hint:', 'blue')} {text}", self._err)
 
     def paint(self, text: str, style: str) -> str:
         """The text in a colour or weight where stdout shows it, else unchanged."""
@@ -106,6 +109,16 @@ class Console:
         with Progress(*columns, console=RichConsole(file=self._err), transient=True) as bar:
             task = bar.add_task(label, total=total)
             yield lambda amount: bar.update(task, advance=amount)
+
+
+def _print(text: str, stream: TextIO) -> None:
+    print(_encodable(text, stream), file=stream)
+
+
+def _encodable(text: str, stream: TextIO) -> str:
+    """The text with escapes for what the stream cannot show: under LC_ALL=C, or a file name that is not UTF-8."""
+    encoding = stream.encoding or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 def _painted(text: str, style: str, stream: TextIO) -> str:

@@ -291,7 +291,7 @@ def test_a_folder_that_upstream_renamed_takes_edits_along_and_asks_about_new_fil
     assert done.code == 0, done.err
     assert "aa_10 = 'ten'" in story.carried("new/aa.py")
     assert story.carried("new/dd.py") == "dd = 1\n"
-    assert sorted(os.listdir(story.applied)) == [".git", "b.py", "new"]
+    assert sorted(entry.name for entry in story.applied.iterdir()) == [".git", "b.py", "new"]
 
 
 def test_a_binary_file_that_both_changed_is_a_conflict_without_markers(story: Story) -> None:
@@ -309,3 +309,18 @@ def test_a_binary_file_that_both_changed_is_a_conflict_without_markers(story: St
     (story.project / ".forktool/conflict/a.bin").write_bytes(b"\0both" * 50)
     assert story.run("rebase", "--continue").code == 0
     assert story.run("check").code == 1
+
+
+def test_a_file_whose_name_is_not_utf_8_is_carried_and_shown(story: Story) -> None:
+    name = os.fsdecode(b"caf\xe9.py")
+    story.release("v1.0", {name: LINES, "b.py": "b = 1\n"})
+    story.start("v1.0")
+    story.patch("ten", {name: LINES.replace("line_10 = 10", "line_10 = 'ten'")})
+    story.release("v1.1", {name: "import os\n" + LINES})
+    story.release("v1.2", {name: LINES.replace("line_10 = 10", "line_10 = 0x0A")})
+
+    assert story.run("rebase", "v1.2", "--dry-run").code == 3
+    shown = story.run("rebase", "v1.2", "--dry-run", "--json")
+    assert [os.fsencode(path) for path in shown.patch("ten")["conflicts"]] == [b"caf\xe9.py"]
+    assert story.run("rebase", "v1.1").code == 0
+    assert "'ten'" in story.carried(name)
