@@ -39,8 +39,8 @@ HOSTILE = (
     "merge.directoryRenames=true", "merge.default=binary", "merge.ff=only", "rerere.enabled=true",
     "rerere.autoUpdate=true", "gc.auto=1", "gc.autoDetach=false", "maintenance.auto=true", "index.version=4",
     "feature.manyFiles=true", "feature.experimental=true", "init.defaultBranch=trunk", "fetch.prune=true",
-    "fetch.fsckObjects=true", "transfer.fsckObjects=true", "fetch.writeCommitGraph=true", "fetch.recurseSubmodules=true",
-    "fetch.parallel=0", "pull.rebase=true", "status.showUntrackedFiles=no", "status.relativePaths=false",
+    "fetch.fsckObjects=true", "transfer.fsckObjects=true", "fetch.writeCommitGraph=true",
+    "fetch.recurseSubmodules=true", "fetch.parallel=0", "pull.rebase=true", "status.showUntrackedFiles=no", "status.relativePaths=false",
     "submodule.recurse=true", "versionsort.suffix=-rc", "worktree.guessRemote=true", "checkout.defaultRemote=upstream",
     "remote.upstream.fetch=+refs/heads/*:refs/heads/hostile/*", "remote.upstream.tagOpt=--tags",
     "remote.upstream.prune=true", "protocol.version=0", "advice.detachedHead=true", "safe.bareRepository=all",
@@ -177,7 +177,10 @@ def test_a_conflict_is_settled_the_same_way_under_hostile_settings(
     story.start("v1.0")
     story.patch("ten", {"m.py": TEXT.replace("line_10 = 10", "line_10 = 'ten'")})
     story.release("v1.1", {"m.py": TEXT.replace("line_10 = 10", "line_10 = 0x0A")})
-    paths = f'\n[core]\n\thooksPath = {hooks}\n\tattributesFile = {attributes}\n[filter "broken"]\n\tclean = false\n\trequired\n'
+    paths = (
+        f"[core]\n\thooksPath = {hooks}\n\tattributesFile = {attributes}\n"
+        '[filter "broken"]\n\tclean = false\n\trequired\n'
+    )
     (Path.home() / ".gitconfig").write_text(file_of(HOSTILE) + paths)
     work = story.project / ".forktool/conflict/m.py"
 
