@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from benchmarks.measure import IDENTITY, Contestant, compare, git, show
-from benchmarks.workshop import FORKTOOL, ONTO, Workshop
+from benchmarks.workshop import BASE, FORKTOOL, ONTO, Workshop
 
 
 def run(folder: Path, arguments: list[str]) -> None:
@@ -26,14 +26,14 @@ def run(folder: Path, arguments: list[str]) -> None:
             # Plain git stops at the first patch, in a conflict; -X theirs does all five, one of them wrongly.
             Contestant(
                 name="git rebase -X theirs",
-                command=["git", "rebase", "--quiet", "-X", "theirs", ONTO],
+                command=["git", "rebase", "--quiet", "-X", "theirs", "--onto", ONTO, BASE],
                 cwd=workshop.plain,
                 prepare=back,
                 environment=IDENTITY,
             ),
             Contestant(
                 name="git rebase (stops)",
-                command=["git", "rebase", "--quiet", ONTO],
+                command=["git", "rebase", "--quiet", "--onto", ONTO, BASE],
                 cwd=workshop.plain,
                 prepare=back,
                 environment=IDENTITY,

@@ -40,7 +40,7 @@ def _one(workshop: Workshop, count: int) -> None:
     contestants = [
         Contestant(name=ours, command=[*FORKTOOL, "rebase", ONTO, "--dry-run"], cwd=project),
         Contestant(
-            name="git rebase", command=["git", "rebase", "--quiet", ONTO], cwd=plain, prepare=on_branch,
+            name="git rebase", command=["git", "rebase", "--quiet", "--onto", ONTO, BASE], cwd=plain, prepare=on_branch,
             environment=IDENTITY, expected=(0,),
         ),
         Contestant(

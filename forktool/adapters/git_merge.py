@@ -17,6 +17,7 @@ from forktool.core.objects import (
     NewObject,
     Oid,
     Person,
+    blob_id,
     encode_commit,
     new_object,
 )
@@ -55,6 +56,50 @@ class Merge:
     def is_clean(self) -> bool:
         """Whether every path merged."""
         return not self.conflicts
+
+
+class MergedAhead:
+    """The merge of many independent paths, from which that of a few can be taken."""
+
+    PATCH = "0" * 39 + "p"
+    """Stands for the patch's name in conflict markers, until it is known which patch is meant."""
+
+    def __init__(self, paths: frozenset[str], merge: Merge) -> None:
+        self._paths = paths
+        self._merge = merge
+
+    @classmethod
+    def nothing(cls) -> MergedAhead:
+        """No path at all."""
+        return cls(frozenset(), Merge(changes={}, contents={}, conflicts={}, messages=()))
+
+    def select(self, paths: Sequence[str], patch: str) -> Merge | None:
+        """The merge of just these paths; None when one of them was not merged ahead.
+
+        Args:
+            paths: what to take.
+            patch: the name to put into conflict markers.
+        """
+        if not self._paths.issuperset(paths):
+            return None
+        changes: dict[str, Entry | None] = {}
+        contents: dict[Oid, bytes] = {}
+        conflicts = {path: self._merge.conflicts[path] for path in paths if path in self._merge.conflicts}
+        for path in paths:
+            if path not in self._merge.changes:
+                continue
+            entry = self._merge.changes[path]
+            if entry is not None and entry.oid in self._merge.contents:
+                content = self._merge.contents[entry.oid]
+                if path in conflicts:
+                    content = content.replace(self.PATCH.encode(), patch.encode())
+                    entry = Entry(entry.mode, blob_id(content))
+                contents[entry.oid] = content
+            changes[path] = entry
+        messages = tuple(
+            message for message in self._merge.messages if any(message.endswith(f" {path}") for path in paths)
+        )
+        return Merge(changes=changes, contents=contents, conflicts=conflicts, messages=messages)
 
 
 def merge_contents(
@@ -120,12 +165,19 @@ def _flat_tree(store: GitStore, paths: Iterable[str], side: SourceTree, made: li
         if entry is None:
             continue
         entries[path.replace("/", _SLASH)] = entry
-        content = side.read(path)
+        content = None if _is_stored(side, path) else side.read(path)
         if content is not None:
             made.append(new_object("blob", content))
     root, objects = store.changed_tree(EMPTY_TREE, entries)
     made += objects
     return root
+
+
+def _is_stored(side: SourceTree, path: str) -> bool:
+    """Whether git's store has the path's blob already."""
+    while isinstance(side, Overlay) and path not in side.changes:
+        side = side.below
+    return isinstance(side, GitTree)
 
 
 def _deep(merge: Merge) -> Merge:

@@ -38,6 +38,9 @@ MINIMUM_GIT = (2, 38)
 _LOOSE_LIMIT = 64
 """More new objects than this go into the quarantine as one pack: a process costs as much as 60 small files."""
 
+_MEMORY_NEEDED = 1 << 30
+"""Bytes free in /dev/shm before scratch objects go there: a container may have 64 MB."""
+
 _KEPT = ("GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS", "GIT_EXEC_PATH")
 
 SEALED = {
@@ -265,7 +268,7 @@ class GitStore:
         """Make objects visible to git commands of this store, until it is closed."""
         if self._quarantine is None:
             with translated("cannot make a temporary folder"):
-                self._quarantine = Path(tempfile.mkdtemp(prefix="forktool-objects-"))
+                self._quarantine = Path(tempfile.mkdtemp(prefix="forktool-objects-", dir=_scratch_folder()))
             self._end_reader()
         wanted = [item for item in objects if item.oid not in self._in_quarantine]
         if len(wanted) > _LOOSE_LIMIT:
@@ -316,6 +319,14 @@ class GitStore:
             if self._reader.stdout is not None:
                 self._reader.stdout.close()
             self._reader = None
+
+
+def _scratch_folder() -> str | None:
+    """Memory where there is plenty: a thousand small files are deleted in no time there. None leaves it to TMPDIR."""
+    memory = Path("/dev/shm")  # noqa: S108 - mkdtemp makes a private folder in it
+    if not os.access(memory, os.W_OK | os.X_OK):
+        return None
+    return str(memory) if shutil.disk_usage(memory).free > _MEMORY_NEEDED else None
 
 
 class GitTree:

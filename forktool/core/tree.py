@@ -40,6 +40,11 @@ class Overlay:
         return self._label
 
     @property
+    def below(self) -> SourceTree:
+        """The tree that it changes."""
+        return self._below
+
+    @property
     def changes(self) -> Mapping[str, Entry | None]:
         """Every path set so far, with its entry, or None where it was removed."""
         return self._changes

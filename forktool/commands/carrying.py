@@ -1,0 +1,402 @@
+"""Carrying one series to one tree: each patch is merged, looked at and judged, until one stops."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from forktool.adapters.git_merge import Merge, MergedAhead, Stages, merge_contents, merge_trees
+from forktool.adapters.git_store import GitStore, GitTree
+from forktool.adapters.patchset_files import RESOLUTIONS, Patchset
+from forktool.adapters.probes import ABSENT, ProbeResult
+from forktool.adapters.rerere import has_markers, recorded, replay_resolutions
+from forktool.commands.replayed import NeedsWholeTreeError, Replayed, Review, Settled, Step, Stop
+from forktool.core.absorption import content_fact
+from forktool.core.apply import Change, apply_patch
+from forktool.core.findings import Finding, FindingKind, find_problems
+from forktool.core.objects import Entry, Oid, blob_id
+from forktool.core.replay import Need, Plan, applies_in_place, moved_paths, plan_replay
+from forktool.core.series import Patch, PatchName
+from forktool.core.splicing import new_words, splice
+from forktool.core.structural import resolve
+from forktool.core.tree import Overlay, SourceTree
+from forktool.core.verdict import (
+    ContentFact,
+    Decision,
+    Facts,
+    MergeKind,
+    Outcome,
+    ProbeColour,
+    Verdict,
+    judge,
+)
+
+_LOSSES = frozenset({FindingKind.LOST_UPSTREAM, FindingKind.LOST_PATCH})
+
+
+@dataclass(frozen=True, kw_only=True)
+class AppliedSeries:
+    """A series on its base: what each patch changes there, in order, and the result."""
+
+    base: SourceTree
+    steps: tuple[tuple[Patch, tuple[Change, ...]], ...]
+    result: Overlay
+
+    def set(self, tree: Overlay, changes: Iterable[Change]) -> None:
+        """Make one patch's changes in a tree."""
+        for change in changes:
+            content = None
+            if change.after is not None:
+                content = self.result.blobs.get(change.after.oid)
+            tree.set(change.path, change.after, content)
+
+    @cached_property
+    def touched_once(self) -> frozenset[str]:
+        """The paths that a single patch touches."""
+        counts = Counter(change.path for _patch, changes in self.steps for change in changes)
+        return frozenset(path for path, count in counts.items() if count == 1)
+
+
+def apply_series(patchset: Patchset, base: SourceTree) -> AppliedSeries:
+    """Apply the whole series to its base.
+
+    Raises:
+        PatchsetError: a patch does not apply exactly.
+    """
+    result = Overlay(base)
+    steps = tuple(
+        (patch, apply_patch(patch, result, file=str(patchset.file(patch.name))))
+        for patch in patchset.series.patches
+    )
+    return AppliedSeries(base=base, steps=steps, result=result)
+
+
+def merge_ahead(store: GitStore, applied: AppliedSeries, onto: SourceTree) -> MergedAhead:
+    """Merge every path that needs only its contents merged and that one patch alone touches."""
+    paths: list[str] = []
+    for _patch, changes in applied.steps:
+        plan = plan_replay(changes, applied.base, onto)
+        if plan.need is Need.CONTENTS:
+            paths += (path for path in plan.unsettled if path in applied.touched_once)
+    labels = (applied.base.label, onto.label, MergedAhead.PATCH)
+    if not paths:
+        return MergedAhead.nothing()
+    merge = merge_contents(store, paths, base=applied.base, ours=onto, theirs=applied.result, labels=labels)
+    return MergedAhead(frozenset(paths), merge)
+
+
+def with_answer(facts: Facts, answer: ProbeResult | None) -> Facts:
+    """The facts with what the probe said of the patched tree."""
+    if answer is None:
+        return facts
+    return replace(facts, probe_patched=answer.colour, probe_detail=answer.detail)
+
+
+class Carrier:
+    """One series on one tree, repeatable with more knowledge of the probes."""
+
+    def __init__(
+        self,
+        *,
+        patchset: Patchset,
+        applied: AppliedSeries,
+        store: GitStore,
+        onto: SourceTree,
+        bare: Mapping[PatchName, ProbeResult],
+        decisions: Mapping[PatchName, Decision],
+        settled: Mapping[PatchName, Settled],
+        history: Mapping[PatchName, tuple[str, ...]],
+    ) -> None:
+        self._patchset = patchset
+        self._applied = applied
+        self._base = applied.base
+        self._store = store
+        self._onto = onto
+        self._bare = bare
+        self._decisions = decisions
+        self._settled = settled
+        self._history = history
+        self._red: dict[PatchName, ProbeResult] = {}
+
+    def learns_red(self, answers: Mapping[PatchName, ProbeResult]) -> bool:
+        """Remember the first probe that is red on the result; whether there was a new one."""
+        for name, answer in answers.items():
+            if answer.colour is ProbeColour.RED and name not in self._red:
+                self._red[name] = answer
+                return True
+        return False
+
+    def run(self) -> Replayed:
+        """Carry patch after patch until one stops."""
+        before, after, target = Overlay(self._base), Overlay(self._base), self._target()
+        steps: list[Step] = []
+        stop: Stop | None = None
+        for patch, changes in self._applied.steps:
+            if stop is not None:
+                outcome = Outcome(name=patch.name, verdict=Verdict.NOT_REACHED)
+                steps.append(Step(patch=patch, outcome=outcome))
+                continue
+            self._applied.set(after, changes)
+            meeting = self._meet(patch, changes, before, after, target)
+            facts = with_answer(meeting.facts, self._red.get(patch.name))
+            outcome = judge(patch.name, facts)
+            if outcome.verdict.is_carried:
+                for path, entry in meeting.changes.items():
+                    target.set(path, entry, meeting.contents.get(entry.oid) if entry else None)
+            elif outcome.verdict.is_stop:
+                stop = Stop(
+                    patch=patch, changes=changes, stages=meeting.stages, texts=meeting.texts,
+                    messages=meeting.messages,
+                )  # fmt: skip
+            steps.append(
+                Step(
+                    patch=patch, outcome=outcome, facts=facts, changes=meeting.changes, review=meeting.review
+                )
+            )
+            self._applied.set(before, changes)
+        return Replayed(onto=self._onto, steps=tuple(steps), result=target, stop=stop)
+
+    def _target(self) -> Overlay:
+        return Overlay(self._onto, label=f"{self._onto.label} with the series")
+
+    def _meet(
+        self, patch: Patch, changes: tuple[Change, ...], before: Overlay, after: Overlay, target: Overlay
+    ) -> Meeting:
+        plan = plan_replay(changes, before, target)
+        meeting = self._merge(patch, plan, before, after, target)
+        touched = dict.fromkeys((*meeting.changes, *meeting.stages))
+        moved = moved_paths(changes, before, target, touched)
+        in_place = plan.is_trivial or (
+            meeting.kind is MergeKind.CLEAN and applies_in_place(patch.files, target, meeting.over(target))
+        )
+        looked_at = [
+            change
+            for change in changes
+            if not plan.is_trivial and not self._is_spliced(change, meeting, before, after, target)
+        ]
+        content = self._content(looked_at, before, after, moved)
+        if content is not None and len(looked_at) < len(changes):
+            # Upstream has nothing of the other paths.
+            share = content.share * len(looked_at) / len(changes)
+            content = replace(content, is_full=False, target_gone=False, share=share)
+        findings = _findings(looked_at, before, after, target, meeting, moved)
+        if meeting.by_person:
+            # Whoever settles a conflict chooses which side's lines to lose.
+            findings = tuple(finding for finding in findings if finding.kind not in _LOSSES)
+        facts = Facts(
+            merge=meeting.kind,
+            merge_detail=meeting.detail,
+            in_place=in_place,
+            content=content,
+            history=self._history.get(patch.name, ()),
+            probe_bare=self._bare.get(patch.name, ABSENT).colour,
+            findings=findings,
+            conflicts=tuple(meeting.stages),
+            decision=self._decisions.get(patch.name),
+            by_hand=patch.name in self._settled,
+        )
+        return replace(meeting, facts=facts)
+
+    def _is_spliced(
+        self, change: Change, meeting: Meeting, before: Overlay, after: Overlay, target: Overlay
+    ) -> bool:
+        """Whether the merge of a path is proved to be right, and upstream to have none of its change."""
+        path = change.path
+        entry = meeting.changes.get(path)
+        if entry is None or meeting.kind is not MergeKind.CLEAN or not path.endswith(".py"):
+            return False
+        texts = (before.read(path), after.read(path), target.read(path), meeting.contents.get(entry.oid))
+        if any(text is None for text in texts):
+            return False
+        old, new, upstream, merged = (text or b"" for text in texts)
+        bare = self._onto.read(path) or b""
+        return splice(old, new, upstream) == merged and not any(word in bare for word in new_words(old, new))
+
+    def _content(
+        self, changes: Iterable[Change], before: Overlay, after: Overlay, moved: Mapping[str, str]
+    ) -> ContentFact | None:
+        there = {change.path: moved.get(change.path, change.path) for change in changes}
+        return content_fact(
+            [
+                (there[path], before.read(path), after.read(path), self._onto.read(there[path]))
+                for path in there
+            ]
+        )
+
+    def _merge(self, patch: Patch, plan: Plan, before: Overlay, after: Overlay, target: Overlay) -> Meeting:
+        settled_here = dict(plan.settled)
+        contents = {
+            entry.oid: content
+            for path, entry in settled_here.items()
+            if entry is not None and (content := after.read(path)) is not None
+        }
+        by_hand = self._settled.get(patch.name)
+        if by_hand is not None:
+            kind = MergeKind.RESOLVED if by_hand.entries else MergeKind.EMPTY
+            return Meeting(
+                kind=kind,
+                detail="settled by hand",
+                by_person=True,
+                changes=dict(by_hand.entries),
+                contents=dict(by_hand.contents),
+            )
+        if not plan.unsettled:
+            kind = MergeKind.UNTOUCHED if plan.is_trivial else MergeKind.CLEAN
+            return Meeting(
+                kind=kind if settled_here else MergeKind.EMPTY, changes=settled_here, contents=contents
+            )
+        merge = self._git_merge(patch, plan, before, after, target)
+        changes = {**settled_here, **merge.changes}
+        contents |= merge.contents
+        if merge.is_clean:
+            kind = MergeKind.CLEAN if changes else MergeKind.EMPTY
+            return Meeting(kind=kind, changes=changes, contents=contents)
+        return self._settle(patch, merge, changes, contents, target)
+
+    def _git_merge(self, patch: Patch, plan: Plan, before: Overlay, after: Overlay, target: Overlay) -> Merge:
+        labels = (self._base.label, self._onto.label, patch.name)
+        if plan.need is Need.CONTENTS:
+            merged_ahead = self._merged_ahead.select(plan.unsettled, patch.name)
+            if merged_ahead is not None:
+                return merged_ahead
+            return merge_contents(
+                self._store, plan.unsettled, base=before, ours=target, theirs=after, labels=labels
+            )
+        root, onto = self._base, self._onto
+        if not isinstance(root, GitTree) or not isinstance(onto, GitTree):
+            raise NeedsWholeTreeError(f"{onto.label} moved or removed {', '.join(plan.unsettled)}")
+        return merge_trees(
+            self._store, base=before, ours=target, theirs=after, root=root, onto=onto, labels=labels
+        )
+
+    @cached_property
+    def _merged_ahead(self) -> MergedAhead:
+        """All paths that one patch alone touches, merged by one process: they cannot depend on each other."""
+        return merge_ahead(self._store, self._applied, self._onto)
+
+    def _settle(
+        self,
+        patch: Patch,
+        merge: Merge,
+        changes: dict[str, Entry | None],
+        contents: dict[Oid, bytes],
+        target: Overlay,
+    ) -> Meeting:
+        """Try recorded, then structural resolutions on what conflicts."""
+        texts = _marked_texts(merge)
+        solved: dict[str, tuple[bytes, str]] = {}
+        by_record: frozenset[str] = frozenset()
+        folder = self._patchset.path / RESOLUTIONS
+        if texts and recorded(folder):
+            stages = {path: (merge.conflicts[path], text) for path, text in texts.items()}
+            found = replay_resolutions(self._store, folder, stages)
+            by_record = frozenset(found)
+            solved |= {path: (content, f"recorded resolution in {path}") for path, content in found.items()}
+        review: list[Review] = []
+        for path, text in texts.items():
+            if path in solved:
+                continue
+            resolution = resolve(path, conflicted=text)
+            if resolution is None:
+                continue
+            solved[path] = (resolution.content, f"structural resolution in {path}")
+            review += [
+                Review(
+                    path=path,
+                    line=region.line,
+                    sides=(
+                        (self._onto.label, region.ours),
+                        (patch.name, region.theirs),
+                        ("result", region.result),
+                    ),
+                )
+                for region in resolution.regions
+            ]
+        if set(solved) != set(merge.conflicts):
+            detail = next((text for text in merge.messages if text.startswith("CONFLICT")), "")
+            return Meeting(
+                kind=MergeKind.CONFLICT, detail=detail, changes=changes, contents=contents,
+                stages=merge.conflicts, texts=texts, messages=merge.messages,
+            )  # fmt: skip
+        for path, (content, _how) in solved.items():
+            marked = changes[path]
+            if marked is not None:
+                changes[path] = Entry(marked.mode, blob_id(content))
+                contents[blob_id(content)] = content
+        ours = {path: target.entry(path) for path in changes}
+        changes = {path: entry for path, entry in changes.items() if entry != ours[path]}
+        return Meeting(
+            kind=MergeKind.RESOLVED if changes else MergeKind.EMPTY,
+            detail="; ".join(how for _content, how in solved.values()),
+            changes=changes,
+            contents=contents,
+            stages=merge.conflicts,
+            texts=texts,
+            messages=merge.messages,
+            review=tuple(review),
+            by_person=any(path in by_record for path in solved),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Meeting:
+    """How one patch met the new tree."""
+
+    kind: MergeKind
+    detail: str = ""
+    changes: dict[str, Entry | None] = field(default_factory=dict)
+    contents: dict[Oid, bytes] = field(default_factory=dict)
+    stages: Mapping[str, Stages] = field(default_factory=dict)
+    texts: Mapping[str, bytes] = field(default_factory=dict)
+    messages: tuple[str, ...] = ()
+    review: tuple[Review, ...] = ()
+    by_person: bool = False
+    facts: Facts = field(default_factory=lambda: Facts(merge=MergeKind.CLEAN))
+
+    def over(self, tree: Overlay) -> Overlay:
+        """The tree with these changes."""
+        result = Overlay(tree)
+        for path, entry in self.changes.items():
+            result.set(path, entry, self.contents.get(entry.oid) if entry else None)
+        return result
+
+
+def _marked_texts(merge: Merge) -> dict[str, bytes]:
+    """The conflicted paths for which git wrote a text with markers."""
+    texts: dict[str, bytes] = {}
+    for path, stages in merge.conflicts.items():
+        entry = merge.changes.get(path)
+        if entry is None or stages.ours is None or stages.theirs is None:
+            continue
+        content = merge.contents.get(entry.oid, b"")
+        if has_markers(content):
+            texts[path] = content
+    return texts
+
+
+def _findings(
+    changes: Iterable[Change],
+    before: Overlay,
+    after: Overlay,
+    target: Overlay,
+    meeting: Meeting,
+    moved: Mapping[str, str],
+) -> tuple[Finding, ...]:
+    if meeting.kind is MergeKind.CONFLICT:
+        return ()
+    found: list[Finding] = []
+    merged = meeting.over(target)
+    for change in changes:
+        there = moved.get(change.path, change.path)
+        if target.entry(there) == change.before:
+            continue
+        found += find_problems(
+            there,
+            base=before.read(change.path),
+            patched=after.read(change.path),
+            upstream=target.read(there),
+            merged=merged.read(there),
+        )
+    return tuple(found)
