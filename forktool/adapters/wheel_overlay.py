@@ -1,4 +1,4 @@
-"""The patched wheel: the published one with some files changed, and everything that names it made to agree."""
+"""The patched wheel: the published one with some files changed, and all that names it made to agree."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def overlay(
         _check_base(wheel, base or {})
         _check_changes(wheel, changes)
         target_name = wheel.name.at(version)
-        contents = _contents(wheel, target_name, changes, extra_dist_info or {})
+        contents = _contents(wheel, target_name, changes, extra_dist_info or {}, modes or {})
         target = destination_dir / target_name.filename
         with translated(f"cannot write {target}"):
             destination_dir.mkdir(parents=True, exist_ok=True)
@@ -194,6 +194,7 @@ def _contents(
     target: WheelName,
     changes: Mapping[str, bytes | None],
     extra: Mapping[str, bytes],
+    modes: Mapping[str, int],
 ) -> _Contents:
     folder = wheel.dist_info
     for path in extra:
@@ -201,9 +202,8 @@ def _contents(
             raise RequestError(f"{path} in dist-info is not for the caller to write")
     replaced: dict[str, bytes | None] = {}
     for path, content in changes.items():
-        if wheel.archive.member(path) is None:
-            replaced[path] = content
-        elif wheel.read_checked(path) != content:
+        is_new = wheel.archive.member(path) is None
+        if is_new or wheel.read_checked(path) != content or path in modes:
             replaced[path] = content
     replaced |= {f"{folder}/{path}": content for path, content in extra.items()}
     for path in UNRECORDED[1:]:
@@ -299,9 +299,9 @@ def _names(wheel: WheelFile, contents: _Contents, *, present: bool, kept: bool) 
 def _new_file(target: Path) -> Iterator[tuple[Path, int]]:
     """A locked temporary file beside the target; gone on any error, and swept later if we are killed."""
     pattern = f".{target.name}."
-    for name in os.listdir(target.parent):
-        if name.startswith(pattern) and name.endswith(".tmp"):
-            _sweep(target.parent / name)
+    for path in target.parent.iterdir():
+        if path.name.startswith(pattern) and path.name.endswith(".tmp"):
+            _sweep(path)
     temporary = target.with_name(f"{pattern}{secrets.token_hex(4)}.tmp")
     descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:

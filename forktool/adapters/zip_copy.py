@@ -48,7 +48,7 @@ class ArchiveReader:
     """An archive opened for copying; a context.
 
     Raises:
-        IntegrityError: not a whole archive, an encrypted or overlapping member, or a name that is in it twice.
+        IntegrityError: not a whole archive, an encrypted or overlapping member, or a name twice.
         OutsideError: it cannot be read.
     """
 
@@ -255,7 +255,8 @@ class ArchiveWriter:
             )
         few = min(count, _MAX16)
         self._write(
-            _END.pack(b"PK\5\6", 0, 0, few, few, min(size, _MAX32), min(start, _MAX32), len(comment)) + comment
+            _END.pack(b"PK\5\6", 0, 0, few, few, min(size, _MAX32), min(start, _MAX32), len(comment))
+            + comment
         )
         return self._at
 
@@ -285,11 +286,11 @@ class ArchiveWriter:
         offset = self._at
         needs = max(shape.extract_version, 45 if large or offset >= _MAX32 else 20)
         sizes = (_MAX32, _MAX32) if large else (compressed, size)
-        head_extra = (struct.pack("<2H2Q", _EXTRA_ZIP64, 16, size, compressed) if large else b"") + local_extra
+        head_extra = (
+            struct.pack("<2H2Q", _EXTRA_ZIP64, 16, size, compressed) if large else b""
+        ) + local_extra
         self._write(
-            _LOCAL.pack(
-                b"PK\3\4", needs, flags, method, time, date, crc, *sizes, len(raw), len(head_extra)
-            )
+            _LOCAL.pack(b"PK\3\4", needs, flags, method, time, date, crc, *sizes, len(raw), len(head_extra))
             + raw
             + head_extra
         )

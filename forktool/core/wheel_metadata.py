@@ -123,15 +123,17 @@ def merge_metadata(published: bytes, *, bare: bytes, patched: bytes, where: str)
         PatchsetError: a header that the patches remove is not in the published METADATA, or both descriptions
             differ from the bare one.
     """
+    if published == bare:
+        return patched
     head, body = _split(published)
     bare_head, bare_body = _split(bare)
     patched_head, patched_body = _split(patched)
     before = Counter(_header(line) for line in bare_head)
     after = Counter(_header(line) for line in patched_head)
     removed = before - after
-    for name in list(removed):
-        if name[0].lower() == "version":
-            del removed[name]
+    for gone in list(removed):
+        if gone[0].lower() == "version":
+            del removed[gone]
     added = [item for item in (_header(line) for line in patched_head) if after[item] > before[item]]
     result: list[tuple[str, str]] = []
     for item in (_header(line) for line in head):
@@ -149,8 +151,8 @@ def merge_metadata(published: bytes, *, bare: bytes, patched: bytes, where: str)
     for name, value in added:
         if name.lower() == "version":
             continue
-        last = max((at for at, item in enumerate(result) if item[0] == name), default=len(result) - 1)
-        result.insert(last + 1, (name, value))
+        places = [at for at, known in enumerate(result) if known[0] == name]
+        result.insert(places[-1] + 1 if places else len(result), (name, value))
     if patched_body != bare_body:
         if body != bare_body:
             raise PatchsetError(
@@ -176,7 +178,7 @@ def merge_entry_points(published: bytes, *, bare: bytes, patched: bytes, where: 
             continue
         if result.get(key) != old.get(key):
             raise PatchsetError(
-                f"the patches change the entry point {key[1]} in [{key[0]}], which {where} states differently",
+                f"the patches change the entry point {key[1]} in [{key[0]}]; {where} has another",
                 hint="build from source: forktool wheel --print",
             )
         if key in new:
@@ -207,10 +209,7 @@ def _replacement(names: Iterable[str], value: ast.expr, old: Version, new: Versi
 
 
 def _line_starts(source: bytes) -> list[int]:
-    starts = [0]
-    for match in re.finditer(rb"\r\n|\r|\n", source):
-        starts.append(match.end())
-    return starts
+    return [0, *(match.end() for match in re.finditer(rb"\r\n|\r|\n", source))]
 
 
 def _split(content: bytes) -> tuple[list[bytes], bytes]:

@@ -90,7 +90,7 @@ def parse_wheel_name(filename: str) -> WheelName:
 def choose_wheel(
     filenames: Iterable[str], *, project: str, version: Version, supported: Sequence[Tag]
 ) -> WheelName | None:
-    """The wheel of a release that an installer would take: the first supported tag, then the highest build number.
+    """The wheel that an installer would take: the first supported tag, then the highest build number.
 
     Args:
         filenames: what the index lists; names that are not wheels are passed over.

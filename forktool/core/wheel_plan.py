@@ -35,8 +35,8 @@ _ORDER = tuple(Route)
 class WheelRules:
     """Shell patterns (`*` crosses `/`) on paths of the source tree; the first kind that matches decides.
 
-    `outside` comes first, then `native`, `metadata` and `shipped`; what matches none is outside too. A pattern
-    that ends in `/` stands for everything below that folder.
+    `outside` comes first, then `native`, `metadata` and `shipped`; what matches none is outside too. A
+    pattern that ends in `/` stands for everything below that folder.
     """
 
     outside: tuple[str, ...] = (".github/", "benchmarks/", "docs/", "examples/", "tests/")
@@ -112,7 +112,7 @@ class BuildProfile:
     """What a source build and the metadata hook of one upstream need.
 
     Attributes:
-        version_variable: environment variable that sets the version, or "" (`SETUPTOOLS_SCM_PRETEND_VERSION`).
+        version_variable: environment variable that sets the version, or "".
         jobs_variable: environment variable for the number of compile jobs.
         arch_variable: environment variable for the GPU architectures.
         environment: set for every build.

@@ -6,6 +6,7 @@ import base64
 import csv
 import hashlib
 import io
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from forktool.errors import IntegrityError
 UNRECORDED = ("RECORD", "RECORD.jws", "RECORD.p7s")
 """The members of dist-info that carry no hash in RECORD; the last two sign it."""
 
+_SAFE = re.compile(r"(?![a-zA-Z]:)[^/\\\x00-\x1f]+(?:/[^/\\\x00-\x1f]+)*")
+_PARENT = re.compile(r"(?:^|/)\.{1,2}(?:/|$)")
 _ALGORITHMS = frozenset({"sha256", "sha384", "sha512"})  # PEP 427 forbids what is weaker than sha256.
 
 
@@ -106,9 +109,7 @@ def find_clashes(paths: Iterable[str]) -> tuple[tuple[str, str], ...]:
 
 def is_safe_member(path: str) -> bool:
     """Whether an installer may unpack the name: relative, no `..`, no backslash, no control character."""
-    if not path or path.startswith("/") or "\\" in path or any(ord(char) < 32 for char in path):
-        return False
-    return all(part not in {"", ".", ".."} for part in path.rstrip("/").split("/")) and ":" not in path[:2]
+    return _SAFE.fullmatch(path.removesuffix("/")) is not None and not _PARENT.search(path)
 
 
 def record_problems(members: Iterable[str], rows: Mapping[str, Row], dist_info: str) -> tuple[str, ...]:
