@@ -215,13 +215,15 @@ def _contents(
     repaired = repair_tags(described, target)
     if repaired != described:
         replaced[f"{folder}/WHEEL"] = repaired
+    # A build for another CUDA version states 0.17.0 inside 0.17.0+cu129: setup.py adds the suffix too late.
+    old = (wheel.name.version, Version(wheel.name.version.public))
     stating: list[str] = []
     candidates = {member.filename for member in wheel.archive.members} | set(changes)
     for path in sorted(filter(is_version_file, candidates)):
         content = changes[path] if path in changes else wheel.read_checked(path)
         if content is None:
             continue
-        stated = set_python_version(content, wheel.name.version, target.version)
+        stated = set_python_version(content, old, target.version)
         if stated is not None:
             replaced[path] = stated
             stating.append(path)
@@ -274,11 +276,10 @@ def _write_members(
 def _renamed(path: str, wheel: WheelFile, target: WheelName) -> str:
     """Member names follow the version in the dist-info and the .data folder."""
     stem = wheel.dist_info.removesuffix(".dist-info")
-    project = stem.rpartition("-")[0]
     for suffix in (".dist-info", ".data"):
         folder, slash, rest = path.partition("/")
         if folder == stem + suffix and slash:
-            return f"{project}-{target.version}{suffix}/{rest}"
+            return f"{target.distribution}-{target.version}{suffix}/{rest}"
     return path
 
 

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from packaging.version import Version
+
 from forktool.adapters import process
 from forktool.adapters.sbom import schema_problem
 from forktool.adapters.wheel_file import WheelFile, open_wheel
@@ -91,8 +93,6 @@ def _disagreements(wheel: WheelFile) -> Iterator[str]:
     tags = tuple(sorted(value for name, value in described if name == "Tag"))
     if tags != wheel.name.tag_lines:
         yield f"WHEEL says {', '.join(tags) or 'no tag'}, and the file name {wheel.name.tag}"
-    if wheel.dist_info != wheel.name.dist_info:
-        yield f"the folder {wheel.dist_info} should be {wheel.name.dist_info}"
     for member in wheel.archive.members:
         folder, slash, _ = member.filename.partition("/")
         if (
@@ -102,16 +102,6 @@ def _disagreements(wheel: WheelFile) -> Iterator[str]:
         ):
             yield f"the folder {folder} belongs to another version"
             break
-    # A file that would be rewritten for its public version still says that version.
-    version = wheel.name.version
-    if version.local is None:
-        return
-    public = type(version)(version.public)
-    for member in wheel.archive.members:
-        if is_version_file(member.filename):
-            content = wheel.archive.read(member.filename)
-            if set_python_version(content, public, version) is not None:
-                yield f"{member.filename} states version {public}, the wheel {version}"
 
 
 def _read_provenance(wheel: WheelFile, found: _Findings) -> Provenance | None:
@@ -122,6 +112,7 @@ def _read_provenance(wheel: WheelFile, found: _Findings) -> Provenance | None:
     provenance = parse_provenance(wheel.archive.read(place), where=wheel.label)
     if provenance.version != str(wheel.name.version):
         found.problems.append(f"{PROVENANCE_NAME} is of version {provenance.version}")
+    found.problems += _stale_versions(wheel, Version(provenance.base_version))
     for path in (*provenance.changed, *provenance.added):
         if wheel.archive.member(path) is None:
             found.problems.append(f"{path} is missing, which {PROVENANCE_NAME} lists")
@@ -142,6 +133,16 @@ def _read_provenance(wheel: WheelFile, found: _Findings) -> Provenance | None:
         if problem is not None:
             found.problems.append(f"{SBOM_NAME}: {problem}")
     return provenance
+
+
+def _stale_versions(wheel: WheelFile, base: Version) -> Iterator[str]:
+    """Python files that still assign the version of the published wheel."""
+    version = wheel.name.version
+    for member in wheel.archive.members:
+        if is_version_file(member.filename):
+            content = wheel.archive.read(member.filename)
+            if set_python_version(content, (base, Version(base.public)), version) is not None:
+                yield f"{member.filename} states the version of the published wheel, not {version}"
 
 
 def _syntax_problems(wheel: WheelFile, paths: tuple[str, ...]) -> Iterator[str]:

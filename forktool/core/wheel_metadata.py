@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from packaging.version import InvalidVersion, Version
 
@@ -76,12 +76,12 @@ def is_version_file(path: str) -> bool:
     return name in _VERSION_FILES and not folder.endswith((".dist-info", ".data"))
 
 
-def set_python_version(source: bytes, old: Version, new: Version) -> bytes | None:
+def set_python_version(source: bytes, old: Collection[Version], new: Version) -> bytes | None:
     """A Python file with the version that it assigns replaced, or None where it assigns none.
 
-    Rule: a module-level assignment to `__version__`, `version` or `VERSION` of a text equal to the old
-    version, and to `__version_tuple__` or `version_tuple` of the old version's tuple. Everything else keeps
-    its bytes.
+    Rule: a module-level assignment to `__version__`, `version` or `VERSION` of a text equal to one of
+    the old versions, and to `__version_tuple__` or `version_tuple` of such a version's tuple. Everything else
+    keeps its bytes.
     """
     try:
         tree = ast.parse(source)
@@ -191,19 +191,18 @@ def merge_entry_points(published: bytes, *, bare: bytes, patched: bytes, where: 
     return "\n".join(f"[{group}]\n{''.join(lines)}" for group, lines in groups.items()).encode()
 
 
-def _replacement(names: Iterable[str], value: ast.expr, old: Version, new: Version) -> bytes | None:
-    names = set(names)
+def _replacement(names: set[str], value: ast.expr, old: Collection[Version], new: Version) -> bytes | None:
     try:
         constant = ast.literal_eval(value)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return None
     if names & _VERSION_NAMES and isinstance(constant, str):
         try:
-            same = Version(constant) == old
+            same = Version(constant) in old
         except InvalidVersion:
             return None
         return repr(str(new)).encode() if same else None
-    if names & _TUPLE_NAMES and constant == version_tuple(old):
+    if names & _TUPLE_NAMES and constant in [version_tuple(version) for version in old]:
         return repr(version_tuple(new)).encode()
     return None
 
