@@ -15,7 +15,6 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from forktool.adapters.state import translated
 from forktool.adapters.wheel_file import WheelFile, open_wheel
 from forktool.adapters.zip_copy import ArchiveWriter, Member
 from forktool.core.wheel_metadata import is_version_file, repair_tags, set_python_version, set_version
@@ -29,7 +28,7 @@ from forktool.core.wheel_record import (
     record_problems,
     row_of,
 )
-from forktool.errors import IntegrityError, PatchsetError, RequestError
+from forktool.errors import DiskError, IntegrityError, PatchsetError, RequestError
 
 _NEW_MODE = 0o644
 _CHUNK = 1 << 20
@@ -109,7 +108,7 @@ def overlay(
         target_name = wheel.name.at(version)
         contents = _contents(wheel, target_name, changes, extra_dist_info or {}, modes or {})
         target = destination_dir / target_name.filename
-        with translated(f"cannot write {target}"):
+        with _writing(target):
             destination_dir.mkdir(parents=True, exist_ok=True)
             with _new_file(target) as (temporary, descriptor):
                 writer = ArchiveWriter(descriptor)
@@ -135,7 +134,7 @@ def overlay(
 def _check_version(wheel: WheelFile, version: Version) -> None:
     if version.local is None or version == wheel.name.version:
         raise RequestError(f"a patched wheel needs a local version of its own, not {version}")
-    if version.public != wheel.name.version.public:
+    if Version(version.public) != Version(wheel.name.version.public):
         raise PatchsetError(
             f"the series is for {version.public}, and {wheel.label} is {wheel.name.version}",
             hint=f"forktool rebase {wheel.name.version.public}, or give the wheel of {version.public}",
@@ -294,6 +293,15 @@ def _names(wheel: WheelFile, contents: _Contents, *, present: bool, kept: bool) 
             and (content is not None) is kept
         )
     )
+
+
+@contextmanager
+def _writing(target: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        hint = "free some space, or choose another folder with --output"
+        raise DiskError(f"cannot write {target}: {error.strerror or error}", hint=hint) from error
 
 
 @contextmanager

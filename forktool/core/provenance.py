@@ -8,7 +8,7 @@ Schema 1, UTF-8 JSON, keys sorted, two spaces of indentation:
                 tree id
     tree        the git tree id of the base with the series on it
     published   {filename, sha256}: the wheel that was copied
-    series      {label, digest}: see `wheel_names.series_digest`
+    series      {label, digest}: the digest is `Series.digest`
     patches     [{name, sha256, subject, verdict, kind, references}]: in the order applied; `kind` is
                 CycloneDX's: unofficial, backport, cherry-pick
     files       {changed, added, deleted}: member names, sorted

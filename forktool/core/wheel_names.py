@@ -1,13 +1,11 @@
-"""Names and versions of wheels: read, make and choose them.
+"""Names and versions of wheels: read and make them.
 
 Formats: "Binary distribution format" and "Version specifiers" at packaging.python.org (PEP 427, PEP 440).
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from packaging.tags import Tag, parse_tag
@@ -87,42 +85,6 @@ def parse_wheel_name(filename: str) -> WheelName:
     )
 
 
-def choose_wheel(
-    filenames: Iterable[str], *, project: str, version: Version, supported: Sequence[Tag]
-) -> WheelName | None:
-    """The wheel that an installer would take: the first supported tag, then the highest build number.
-
-    Args:
-        filenames: what the index lists; names that are not wheels are passed over.
-        project: any spelling of the project's name.
-        version: exactly this one, local part included.
-        supported: the machine's tags, most wanted first, as `packaging.tags.sys_tags()` gives them.
-    """
-    rank = {tag: place for place, tag in reversed(list(enumerate(supported)))}
-    best: tuple[tuple[int, int, str], WheelName] | None = None
-    for filename in filenames:
-        try:
-            name, found, build, tags = parse_wheel_filename(filename)
-        except (InvalidWheelFilename, InvalidVersion):
-            continue
-        places = [rank[tag] for tag in tags if tag in rank]
-        if name != canonicalize_name(project) or found != version or not places:
-            continue
-        number, suffix = build or (-1, "")
-        key = (-min(places), number, suffix)
-        if best is None or key > best[0]:
-            best = (key, parse_wheel_name(filename))
-    return best[1] if best is not None else None
-
-
-def series_digest(patches: Iterable[tuple[str, bytes]]) -> str:
-    """Name a series by its patches, in order: 64 hexadecimal digits over each name and content."""
-    digest = hashlib.sha256()
-    for name, content in patches:
-        digest.update(f"{name}\0{hashlib.sha256(content).hexdigest()}\n".encode())
-    return digest.hexdigest()
-
-
 def local_version(base: str, *, label: str, count: int, digest: str) -> Version:
     """The version of a patched wheel: `0.17.0+kimi.3.g0123456789`.
 
@@ -134,7 +96,7 @@ def local_version(base: str, *, label: str, count: int, digest: str) -> Version:
         base: the version of the published wheel.
         label: what the patchset calls its wheels; letters, digits and single separators.
         count: how many patches are carried.
-        digest: `series_digest`; the first 10 digits are used.
+        digest: `Series.digest`; the first 10 digits are used.
 
     Raises:
         PatchsetError: a part that PEP 440 cannot hold.
