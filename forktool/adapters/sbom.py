@@ -35,7 +35,7 @@ def make_sbom(
         ToolMissingError: the library is not installed.
     """
     try:
-        from cyclonedx.model import HashType, Property
+        from cyclonedx.model import HashAlgorithm, HashType, Property
         from cyclonedx.model.bom import Bom, BomMetaData
         from cyclonedx.model.component import Component, ComponentType, Pedigree
         from cyclonedx.output.json import JsonV1Dot6
@@ -52,7 +52,7 @@ def make_sbom(
         purl=PackageURL(
             "pypi", None, project, provenance.base_version, {"file_name": provenance.published_filename}
         ),
-        hashes=[HashType.from_composite_str(f"sha256:{provenance.published_sha256}")],
+        hashes=[HashType(alg=HashAlgorithm.SHA_256, content=provenance.published_sha256)],
     )
     wheel = Component(
         name=project,

@@ -69,7 +69,7 @@ def verify_wheel(path: Path, *, published: Path | None = None, tools: bool = Tru
             found.problems += record_problems(
                 (member.orig_filename for member in wheel.archive.members), wheel.rows, wheel.dist_info
             )
-            found.checks.append(f"{len(wheel.rows)} hashes")
+            found.checks.append(f"{sum(bool(row.digest) for row in wheel.rows.values())} hashes")
             found.problems += wheel.find_damage()
             found.checks.append("file name, METADATA, WHEEL and .data agree")
             found.problems += _disagreements(wheel)

@@ -18,7 +18,14 @@ from forktool.adapters import zip_copy
 from forktool.adapters.wheel_overlay import OverlayResult, overlay
 from forktool.adapters.wheel_verify import verify_wheel
 from forktool.core.wheel_record import parse_record
-from forktool.errors import DiskError, ForktoolError, IntegrityError, OutsideError, PatchsetError, RequestError
+from forktool.errors import (
+    DiskError,
+    ForktoolError,
+    IntegrityError,
+    OutsideError,
+    PatchsetError,
+    RequestError,
+)
 from tests.support.wheels import TAG, WHEN, make_wheel, sample_files
 
 VERSION = Version("1.2.0+kimi.1.gabcdef0123")
@@ -90,7 +97,12 @@ def test_adds_deletes_and_sets_modes(tmp_path: Path) -> None:
     result = patched(
         source,
         tmp_path,
-        changes={"acme/new/run.sh": b"#!/bin/sh\n", "acme/E=1,N=2.json": None, "acme/gate.py": GATE, "acme/a.py": b""},
+        changes={
+            "acme/new/run.sh": b"#!/bin/sh\n",
+            "acme/E=1,N=2.json": None,
+            "acme/gate.py": GATE,
+            "acme/a.py": b"",
+        },
         modes={"acme/new/run.sh": 0o755},
     )
     assert result.added == ("acme/a.py", "acme/new/run.sh")
@@ -321,7 +333,9 @@ print(overlay(source, folder, changes={"acme/gate.py": b"x"}, version=Version("1
 def test_a_file_that_may_not_grow_leaves_nothing_at_any_size(tmp_path: Path) -> None:
     source = make_wheel(tmp_path)
     before = source.read_bytes()
-    size = overlay(source, tmp_path / "a", changes={"acme/gate.py": b"x"}, version=Version("1.2.0+kimi.1")).size
+    size = overlay(
+        source, tmp_path / "a", changes={"acme/gate.py": b"x"}, version=Version("1.2.0+kimi.1")
+    ).size
     folder = tmp_path / "b"
     folder.mkdir()
     script = [sys.executable, "-c", LIMITED, source, folder, str(size)]

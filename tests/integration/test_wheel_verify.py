@@ -78,7 +78,7 @@ def test_a_wheel_of_ours_is_right_and_lists_its_patches(tmp_path: Path) -> None:
     assert found.problems == ()
     assert found.not_run == ()
     assert found.provenance == PROVENANCE
-    for check in ("CycloneDX schema", "twine check --strict", "check-wheel-contents", "9 hashes"):
+    for check in ("CycloneDX schema", "twine check --strict", "check-wheel-contents", "10 hashes"):
         assert check in found.checks
 
 
@@ -97,7 +97,10 @@ def test_says_which_tools_did_not_run(tmp_path: Path, monkeypatch: pytest.Monkey
     # An interpreter without the optional tools, which this one has.
     monkeypatch.setattr(wheel_verify, "_is_installed", lambda _module: False)
     found = verify_wheel(make_wheel(tmp_path, inner_tag=TAG))
-    assert [line.partition(":")[0] for line in found.not_run] == ["twine check --strict", "check-wheel-contents"]
+    assert [line.partition(":")[0] for line in found.not_run] == [
+        "twine check --strict",
+        "check-wheel-contents",
+    ]
     assert found.is_right
 
 

@@ -54,7 +54,9 @@ def build(path: Path, plan: dict[str, object]) -> None:
             if plan["folders"]:
                 archive.writestr(zipfile.ZipInfo("folder/", (2020, 1, 1, 0, 0, 0)), b"")
             for name, fields in cast("dict[str, dict[str, object]]", plan["members"]).items():
-                entry = zipfile.ZipInfo(name, (cast("int", fields["year"]), 5, 6, 7, 8, cast("int", fields["second"])))
+                entry = zipfile.ZipInfo(
+                    name, (cast("int", fields["year"]), 5, 6, 7, 8, cast("int", fields["second"]))
+                )
                 entry.compress_type = cast("int", fields["method"])
                 entry.external_attr = cast("int", fields["mode"]) << 16
                 entry.extra = cast("bytes", fields["extra"])
@@ -90,11 +92,20 @@ def test_a_copy_holds_the_same(plan: dict[str, object]) -> None:
             for item in old.infolist():
                 twin = new.getinfo(item.filename)
                 assert new.read(twin) == old.read(item)
-                for field in ("date_time", "compress_type", "comment", "CRC", "compress_size", "external_attr"):
+                for field in (
+                    "date_time",
+                    "compress_type",
+                    "comment",
+                    "CRC",
+                    "compress_size",
+                    "external_attr",
+                ):
                     assert getattr(twin, field) == getattr(item, field), field
                 assert (b"UT" in twin.extra) == (b"UT" in item.extra)
                 assert not twin.flag_bits & 8
-        methods = {fields["method"] for fields in cast("dict[str, dict[str, object]]", plan["members"]).values()}
+        methods = {
+            fields["method"] for fields in cast("dict[str, dict[str, object]]", plan["members"]).values()
+        }
         if zipfile.ZIP_LZMA not in methods and (plan["members"] or plan["folders"]):
             result = subprocess.run(["unzip", "-tqq", target], capture_output=True)
             assert result.returncode == 0, result.stdout + result.stderr

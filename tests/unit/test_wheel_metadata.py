@@ -21,7 +21,12 @@ NAME = parse_wheel_name("vllm-0.17.0-cp38-abi3-manylinux_2_31_x86_64.whl")
 
 
 def metadata(*requires: str, body: str = "Version: not a header\n") -> bytes:
-    lines = ["Metadata-Version: 2.4", "Name: vllm", "Version: 0.17.0", *(f"Requires-Dist: {r}" for r in requires)]
+    lines = [
+        "Metadata-Version: 2.4",
+        "Name: vllm",
+        "Version: 0.17.0",
+        *(f"Requires-Dist: {r}" for r in requires),
+    ]
     return ("\n".join(lines) + f"\nDynamic: license-file\n\n{body}").encode()
 
 
@@ -118,7 +123,10 @@ def test_metadata_of_the_published_wheel_gives_way_when_the_backend_repeats_it()
 
 def test_only_the_difference_reaches_metadata_of_another_build() -> None:
     published = metadata("torch==2.10.0+cpu", "tiktoken>=0.6.0", "numpy", body="another\n")
-    bare, patched = metadata("torch==2.9.1", "tiktoken>=0.6.0"), metadata("torch==2.9.1", "tiktoken>=0.7.0", "new")
+    bare, patched = (
+        metadata("torch==2.9.1", "tiktoken>=0.6.0"),
+        metadata("torch==2.9.1", "tiktoken>=0.7.0", "new"),
+    )
     merged = merge_metadata(published, bare=bare, patched=patched, where="W")
     # One stands in for the other in its place; what has no counterpart comes last of its name.
     assert merged == metadata("torch==2.10.0+cpu", "tiktoken>=0.7.0", "numpy", "new", body="another\n")

@@ -58,7 +58,9 @@ def test_refuses_a_label_that_no_version_can_hold(label: str) -> None:
         local_version("0.17.0", label=label, count=1, digest=DIGEST)
 
 
-@pytest.mark.parametrize(("base", "count", "digest"), [("zero", 1, DIGEST), ("1", 0, DIGEST), ("1", 1, "xyz")])
+@pytest.mark.parametrize(
+    ("base", "count", "digest"), [("zero", 1, DIGEST), ("1", 0, DIGEST), ("1", 1, "xyz")]
+)
 def test_refuses_parts_that_make_no_version(base: str, count: int, digest: str) -> None:
     with pytest.raises(PatchsetError):
         local_version(base, label="kimi", count=count, digest=digest)

@@ -16,7 +16,9 @@ from forktool.core.wheel_plan import (
 )
 from forktool.errors import RequestError
 
-RULES = WheelRules(native=("csrc/", "CMakeLists.txt", "pkg/*.proto"), metadata=("req/*.txt",), shipped=("pkg/",))
+RULES = WheelRules(
+    native=("csrc/", "CMakeLists.txt", "pkg/*.proto"), metadata=("req/*.txt",), shipped=("pkg/",)
+)
 CUDA_13 = ArchRange(
     cuda_from=Version("13.0"), archs=("9.0", "10.0", "12.0"), covers={"10.3": "10.0", "12.1": "12.0"}
 )
@@ -65,7 +67,9 @@ def test_each_path_goes_by_a_rule_that_is_named(path: str, route: Route, rule: s
 def test_the_path_that_asks_for_most_decides(paths: list[str], route: Route) -> None:
     found = classify_paths(paths, RULES)
     assert found.route is route
-    assert [item.path for item in found.of(route)] == [p for p in paths if classify_paths([p], RULES).route is route]
+    assert [item.path for item in found.of(route)] == [
+        p for p in paths if classify_paths([p], RULES).route is route
+    ]
 
 
 def test_blackwell_is_three_capabilities() -> None:
