@@ -19,7 +19,6 @@ from forktool.adapters.wheel_overlay import OverlayResult, overlay
 from forktool.adapters.wheel_verify import verify_wheel
 from forktool.core.wheel_record import parse_record
 from forktool.errors import (
-    DiskError,
     ForktoolError,
     IntegrityError,
     OutsideError,

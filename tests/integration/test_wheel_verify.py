@@ -13,7 +13,7 @@ from packaging.version import Version
 from forktool.adapters import wheel_verify
 from forktool.adapters.sbom import make_sbom, schema_problem
 from forktool.adapters.wheel_overlay import overlay
-from forktool.adapters.wheel_verify import Verification, verify_wheel
+from forktool.adapters.wheel_verify import verify_wheel
 from forktool.core.provenance import CarriedPatch, Provenance, format_provenance
 from tests.support.wheels import TAG, make_wheel, sample_files
 
@@ -105,7 +105,8 @@ def test_says_which_tools_did_not_run(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_twine_refuses_a_description_that_does_not_render(tmp_path: Path) -> None:
-    metadata = b"Metadata-Version: 2.1\nName: acme\nVersion: 1.2.0\nDescription-Content-Type: text/x-rst\n\nA\n=\n\n**b\n"
+    head = b"Metadata-Version: 2.1\nName: acme\nVersion: 1.2.0\nDescription-Content-Type: text/x-rst\n"
+    metadata = head + b"\nA\n=\n\n**b\n"
     source = make_wheel(tmp_path)
     path = overlay(source, tmp_path, changes={}, version=VERSION, extra_dist_info={"METADATA": metadata}).path
     found = verify_wheel(path)

@@ -91,7 +91,7 @@ def test_cuda_13_builds_for_the_family() -> None:
 
 
 def test_cuda_12_refuses_what_upstream_cannot_build() -> None:
-    with pytest.raises(RequestError, match="cannot build for 10.3") as caught:
+    with pytest.raises(RequestError, match=r"cannot build for 10\.3") as caught:
         fit_archs(("10.3",), (CUDA_13, CUDA_12), Version("12.9"))
     assert caught.value.hint is not None
     assert "10.0 10.1 12.0" in caught.value.hint
