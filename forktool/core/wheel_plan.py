@@ -93,6 +93,11 @@ def classify_paths(paths: Iterable[str], rules: WheelRules) -> Classification:
     return Classification(route=_ORDER[most], paths=routed)
 
 
+def member_of(path: str) -> str:
+    """The member that a shipped path becomes: a src layout leaves its `src/` behind."""
+    return path.removeprefix("src/")
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ArchRange:
     """The GPU architectures that a range of CUDA versions can build for.
