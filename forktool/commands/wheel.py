@@ -132,6 +132,6 @@ def index(project: Project, folder: Path, *, dry_run: bool) -> ExitCode:
         project.console.answer(f"{item.name.filename}  sha256={item.sha256}")
     first = written.wheels[0].name
     project.console.hint(
-        f"pip install --index-url {written.root.resolve().as_uri()} {first.project}=={first.version}"
+        f"pip install --extra-index-url {written.root.resolve().as_uri()} {first.project}=={first.version}"
     )
     return ExitCode.DONE

@@ -176,9 +176,7 @@ class Making:
             version=self._series.version,
         )
 
-    def _provenance(
-        self, published: PublishedWheel, version: Version, members: MemberChanges
-    ) -> Provenance:
+    def _provenance(self, published: PublishedWheel, version: Version, members: MemberChanges) -> Provenance:
         return Provenance(
             version=str(version),
             package=self._upstream.config.name,

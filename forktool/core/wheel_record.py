@@ -18,7 +18,8 @@ UNRECORDED = ("RECORD", "RECORD.jws", "RECORD.p7s")
 
 _SAFE = re.compile(r"(?![a-zA-Z]:)[^/\\\x00-\x1f]+(?:/[^/\\\x00-\x1f]+)*")
 _PARENT = re.compile(r"(?:^|/)\.{1,2}(?:/|$)")
-_ALGORITHMS = frozenset({"sha256", "sha384", "sha512"})  # PEP 427 forbids what is weaker than sha256.
+ALGORITHMS = frozenset({"sha256", "sha384", "sha512"})
+"""The hashes that count; PEP 427 forbids what is weaker than sha256."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ def row_of(path: str, content: bytes) -> Row:
 def matches(row: Row, content: bytes) -> bool:
     """Whether content is what the row says; a row without a usable hash matches nothing."""
     algorithm = row.digest.partition("=")[0]
-    if algorithm not in _ALGORITHMS or row.size not in {"", str(len(content))}:
+    if algorithm not in ALGORITHMS or row.size not in {"", str(len(content))}:
         return False
     return digest_field(algorithm, hashlib.new(algorithm, content).digest()) == row.digest
 
@@ -130,7 +131,7 @@ def record_problems(members: Iterable[str], rows: Mapping[str, Row], dist_info: 
             continue
         if row is None:
             problems.append(f"{name} is missing from RECORD")
-        elif row.digest.partition("=")[0] not in _ALGORITHMS:
+        elif row.digest.partition("=")[0] not in ALGORITHMS:
             problems.append(f"RECORD gives no usable hash for {name}")
     problems += [f"RECORD lists {name}, which is not there" for name in rows if name not in held]
     return tuple(problems)
