@@ -135,7 +135,7 @@ class Making:
                 f"the series changes nothing that a wheel of {self._package} holds",
                 hint=f"[rules] in {self._patchset.path / PROFILE} says what it holds",
             )
-        base = parse_wheel_name(source.name).version if source is not None else self._series.version
+        base = self._base(source)
         if only_plan:
             self._show_route(base)
             self._project.console.document({**self._document(base), "dry_run": True})
@@ -158,6 +158,18 @@ class Making:
         found = verify_wheel(result.path, published=published.path)
         self._show_result(result, found, base)
         return ExitCode.DONE if found.is_right else ExitCode.NO
+
+    def _base(self, source: Path | None) -> Version:
+        """The version of the published wheel: the release, or a build of it such as 0.17.0+cu129."""
+        if source is None:
+            return self._series.version
+        base = parse_wheel_name(source.name).version
+        if Version(base.public) != self._series.version:
+            raise PatchsetError(
+                f"{source.name} is of {base.public}, and the series goes on {self._series.tag}",
+                hint=f"forktool wheel {self._upstream.pattern.tag(base.public)} --wheel {source}",
+            )
+        return base
 
     def _published(self, source: Path | None) -> PublishedWheel:
         if source is not None:
