@@ -94,7 +94,7 @@ def overlay(
         full_check: check every member of the source against RECORD first, not only those that are touched.
 
     Raises:
-        RequestError: not a wheel's name, or a version without a local part.
+        RequestError: not a wheel's name, a version without a local part, or the source's own place.
         PatchsetError: another release than the series', a change that the wheel has no place for, or that
             collides with another member.
         IntegrityError: the source is truncated or tampered with, or differs from `base`.
@@ -108,6 +108,8 @@ def overlay(
         target_name = wheel.name.at(version)
         contents = _contents(wheel, target_name, changes, extra_dist_info or {}, modes or {})
         target = destination_dir / target_name.filename
+        if target.exists() and target.samefile(source):
+            raise RequestError(f"{source} would be written over itself", hint="choose another folder")
         with _writing(target):
             destination_dir.mkdir(parents=True, exist_ok=True)
             with _new_file(target) as (temporary, descriptor):
@@ -132,7 +134,7 @@ def overlay(
 
 
 def _check_version(wheel: WheelFile, version: Version) -> None:
-    if version.local is None or version == wheel.name.version:
+    if version.local is None:
         raise RequestError(f"a patched wheel needs a local version of its own, not {version}")
     if Version(version.public) != Version(wheel.name.version.public):
         raise PatchsetError(
@@ -224,8 +226,9 @@ def _contents(
             continue
         stated = set_python_version(content, old, target.version)
         if stated is not None:
-            replaced[path] = stated
             stating.append(path)
+            if stated != content:
+                replaced[path] = stated
     return _Contents(
         replaced=replaced, version_files=tuple(stating), tags_repaired=f"{folder}/WHEEL" in replaced
     )

@@ -161,9 +161,11 @@ def _syntax_problems(wheel: WheelFile, paths: tuple[str, ...]) -> Iterator[str]:
 def _run_tools(path: Path, published: Path | None, found: _Findings) -> None:
     if _is_installed("twine"):
         found.checks.append("twine check --strict")
-        result = process.run([sys.executable, "-m", "twine", "--no-color", "check", "--strict", path])
-        if result.returncode:
-            found.problems.append(f"twine check --strict: {result.last_line}")
+        said = _twine_says(path)
+        if said is not None and published is not None and _twine_says(published) is not None:
+            found.notes.append(f"twine check --strict: {said} (as for {published.name})")
+        elif said is not None:
+            found.problems.append(f"twine check --strict: {said}")
     else:
         found.not_run.append("twine check --strict: twine is not installed (pip install forktool[wheel])")
     if not _is_installed("check_wheel_contents"):
@@ -175,10 +177,21 @@ def _run_tools(path: Path, published: Path | None, found: _Findings) -> None:
     ours = _contents_codes(path)
     theirs = _contents_codes(published) if published is not None else frozenset()
     worse = sorted(ours - theirs)
-    if published is None and worse:
-        found.notes.append(f"check-wheel-contents: {', '.join(worse)} (no published wheel to compare with)")
+    if published is None:
+        if worse:
+            found.notes.append(
+                f"check-wheel-contents: {', '.join(worse)} (no published wheel to compare with)"
+            )
     else:
-        found.problems += [f"check-wheel-contents: {code}, which {published} does not have" for code in worse]
+        found.problems += [
+            f"check-wheel-contents: {code}, which {published.name} does not have" for code in worse
+        ]
+
+
+def _twine_says(path: Path) -> str | None:
+    """What twine finds wrong with the metadata, or None."""
+    result = process.run([sys.executable, "-m", "twine", "--no-color", "check", "--strict", path])
+    return result.last_line if result.returncode else None
 
 
 def _contents_codes(path: Path) -> frozenset[str]:

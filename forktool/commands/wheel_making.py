@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from packaging.version import Version
@@ -19,6 +19,7 @@ from forktool.adapters.git_store import GitStore
 from forktool.adapters.package_index import PackageIndex, index_url
 from forktool.adapters.patchset_files import Patchset
 from forktool.adapters.sbom import make_sbom
+from forktool.adapters.state import translated
 from forktool.adapters.upstream import Upstream
 from forktool.adapters.wheel_download import PublishedWheel, fetch_wheel, local_wheel
 from forktool.adapters.wheel_file import open_wheel
@@ -43,7 +44,7 @@ from forktool.core.provenance import PROVENANCE_NAME, SBOM_NAME, Provenance, for
 from forktool.core.wheel_names import local_version, parse_wheel_name
 from forktool.core.wheel_plan import BuildPlan, Route, build_plan, classify_paths
 from forktool.core.wheel_profile import WheelProfile, default_profile, parse_profile
-from forktool.errors import ExitCode, PatchsetError
+from forktool.errors import ExitCode, OutsideError, PatchsetError
 
 PROFILE = "wheel.toml"
 
@@ -77,7 +78,9 @@ class Making:
         self._store = store
         self._patchset = patchset
         self._upstream = upstream
-        self._package = package or upstream.config.package or upstream.config.name
+        # A repository may be a URL or a path of this machine: only its last part goes into a wheel.
+        self._name = upstream.config.package or PurePosixPath(upstream.config.name).stem
+        self._package = package or self._name
         self._profile = _read_profile(patchset, self._package)
         self._series = carry_series(project, patchset, store, upstream, tag)
         self.found = classify_paths(self._series.paths, self._profile.rules)
@@ -93,30 +96,40 @@ class Making:
     def build(self, archs: Sequence[str], output: Path, *, only_plan: bool) -> ExitCode:
         """Build from source, or only say how; see `wheel.make`."""
         profile = self._profile.build
+        version = self._version(self._series.version)
+        made = self._project.state.directory("build") / self._series.root[:12]
         plan = build_plan(
             profile=profile,
-            version=self._version(self._series.version),
+            version=version,
             gpus=archs,
             machine=this_machine((*profile.programs, *profile.compiler_launchers)),
             python=sys.executable,
-            output=str(output.resolve()),
+            output=str(output.resolve() if only_plan else made.resolve() / "dist"),
         )
         self._show_route(self._series.version)
         self._show_plan(plan)
         if only_plan:
-            self._project.console.document({**self._document(self._series.version), **plan_document(plan)})
+            self._project.console.document(
+                {**self._document(self._series.version), **plan_document(plan), "dry_run": True}
+            )
             return ExitCode.DONE
-        folder = self._project.state.directory("build")
-        tree = folder / f"{self._package}-{self._series.root[:12]}"
-        log = self._project.state.directory("logs") / f"wheel-{self._series.root[:12]}.log"
         if not plan.missing:
-            shutil.rmtree(tree, ignore_errors=True)
+            with translated(f"cannot empty {made}"):
+                shutil.rmtree(made, ignore_errors=True)
+                made.mkdir(parents=True)
             self._store.quarantine(self._series.objects)
-            unpack_tree(self._store, self._series.root, tree)
-            self._project.console.note(f"building in {tree}; the log is {log}")
-        run_build(plan, tree=tree, log=log)
-        self._project.console.document({**self._document(self._series.version), **plan_document(plan)})
-        return ExitCode.DONE
+            unpack_tree(self._store, self._series.root, made / "tree")
+            self._project.console.note(f"building in {made}; its output is {made / 'build.log'}")
+        run_build(plan, tree=made / "tree", log=made / "build.log")
+        built = sorted((made / "dist").glob("*.whl"))
+        if len(built) != 1 or parse_wheel_name(built[0].name).version != version:
+            raise OutsideError(
+                f"the build was to make one wheel of {version}; {made / 'dist'} has "
+                f"{', '.join(path.name for path in built) or 'none'}",
+                hint=f"build.version-variable in {self._patchset.path / PROFILE} sets its version",
+            )
+        nothing = MemberChanges(changes={}, base={}, modes={})
+        return self._write(local_wheel(built[0]), output, version, self._series.version, nothing)
 
     def _show_plan(self, plan: BuildPlan) -> None:
         console = self._project.console
@@ -141,10 +154,15 @@ class Making:
             self._project.console.document({**self._document(base), "dry_run": True})
             return ExitCode.DONE
         published = self._published(source)
-        version = self._version(parse_wheel_name(published.path.name).version)
+        base = parse_wheel_name(published.path.name).version
         self._show_route(base)
         members = member_changes(self._series, [item.path for item in self.found.of(Route.OVERLAY)])
-        provenance = self._provenance(published, version, members)
+        return self._write(published, output, self._version(base), base, members)
+
+    def _write(
+        self, published: PublishedWheel, output: Path, version: Version, base: Version, members: MemberChanges
+    ) -> ExitCode:
+        provenance = self._provenance(published, version, base, members)
         result = overlay(
             published.path,
             output,
@@ -188,11 +206,13 @@ class Making:
             version=self._series.version,
         )
 
-    def _provenance(self, published: PublishedWheel, version: Version, members: MemberChanges) -> Provenance:
+    def _provenance(
+        self, published: PublishedWheel, version: Version, base: Version, members: MemberChanges
+    ) -> Provenance:
         return Provenance(
             version=str(version),
-            package=self._upstream.config.name,
-            base_version=str(parse_wheel_name(published.path.name).version),
+            package=self._name,
+            base_version=str(base),
             base_tag=self._series.tag,
             base_tree=self._series.bare.root,
             tree=self._series.root,

@@ -281,6 +281,16 @@ def test_refuses_a_version_without_a_local_part(tmp_path: Path) -> None:
         overlay(make_wheel(tmp_path), tmp_path, changes={}, version=Version("1.2.0"))
 
 
+def test_never_writes_over_its_source(tmp_path: Path) -> None:
+    result = patched(make_wheel(tmp_path), tmp_path)
+    with nothing_left(tmp_path, result.path), pytest.raises(RequestError, match="written over itself"):
+        overlay(result.path, tmp_path, changes={}, version=VERSION)
+    again = overlay(
+        result.path, tmp_path / "b", changes={}, version=VERSION, extra_dist_info={"x.json": b"{}"}
+    )
+    assert verify_wheel(again.path, tools=False).problems == ()
+
+
 def test_refuses_a_wheel_of_other_files_than_the_base(tmp_path: Path) -> None:
     source = make_wheel(tmp_path)
     right = sample_files()["acme/gate.py"]
