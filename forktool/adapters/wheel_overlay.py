@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import os
 import secrets
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +14,7 @@ from pathlib import Path
 from packaging.version import Version
 
 from forktool.adapters.wheel_file import WheelFile, open_wheel
+from forktool.adapters.write_behind import WriteBehind
 from forktool.adapters.zip_copy import ArchiveWriter, Member
 from forktool.core.wheel_metadata import is_version_file, repair_tags, set_python_version, set_version
 from forktool.core.wheel_names import WheelName
@@ -31,7 +30,6 @@ from forktool.core.wheel_record import (
 from forktool.errors import DiskError, IntegrityError, PatchsetError, RequestError
 
 _NEW_MODE = 0o644
-_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,7 +88,7 @@ def overlay(
         base: what the series was made on, for the paths that must be so in the wheel; None: not there.
         modes: permission bits (such as 0o755) of changed members that get others.
         fsync: wait until the disk has it.
-        digest: compute the sha256 of the result, which reads it once.
+        digest: compute the sha256 of the result, while it is written.
         full_check: check every member of the source against RECORD first, not only those that are touched.
 
     Raises:
@@ -114,15 +112,15 @@ def overlay(
             destination_dir.mkdir(parents=True, exist_ok=True)
             with _new_file(target) as (temporary, descriptor):
                 writer = ArchiveWriter(descriptor)
-                _write_members(writer, wheel, target_name, contents.replaced, modes or {})
-                size = writer.close(wheel.archive.comment)
-                sha256 = _finish(descriptor, fsync=fsync, digest=digest)
+                with WriteBehind(descriptor, lambda: writer.written, fsync=fsync, digest=digest) as behind:
+                    _write_members(writer, wheel, target_name, contents.replaced, modes or {})
+                    size = writer.close(wheel.archive.comment)
                 temporary.replace(target)
                 if fsync:
                     _sync_folder(destination_dir)
         return OverlayResult(
             path=target,
-            sha256=sha256,
+            sha256=behind.sha256,
             size=size,
             version=version,
             changed=_names(wheel, contents, present=True, kept=True),
@@ -332,27 +330,6 @@ def _sweep(path: Path) -> None:
     with contextlib.suppress(OSError), path.open("rb") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         path.unlink()
-
-
-def _finish(descriptor: int, *, fsync: bool, digest: bool) -> str | None:
-    """Flush to the disk and hash at the same time."""
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        flushed = pool.submit(os.fsync, descriptor) if fsync else None
-        result = _sha256(descriptor) if digest else None
-        if flushed is not None:
-            flushed.result()
-    return result
-
-
-def _sha256(descriptor: int) -> str:
-    digest = hashlib.sha256()
-    buffer = bytearray(_CHUNK)
-    view = memoryview(buffer)
-    at = 0
-    while count := os.preadv(descriptor, [buffer], at):
-        digest.update(view[:count])
-        at += count
-    return digest.hexdigest()
 
 
 def _sync_folder(folder: Path) -> None:

@@ -30,6 +30,7 @@ _MAX32, _MAX16 = 0xFFFFFFFF, 0xFFFF
 _ENCRYPTED, _DESCRIPTOR, _UTF8 = 0x1, 0x8, 0x800
 _EXTRA_ZIP64, _EXTRA_UNICODE_PATH = 0x0001, 0x7075
 _CHUNK = 1 << 20
+_KERNEL_CHUNK = 16 << 20
 _FALL_BACK = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF}
 
 Member = zipfile.ZipInfo
@@ -153,8 +154,8 @@ class ArchiveReader:
             raise _broken(self.path, f"{name} runs into the index")
         return _Span(start, member.compress_size, tail[fields[9] :])
 
-    def copy_to(self, target: int, start: int, size: int) -> None:
-        """Copy bytes to a file descriptor, inside the kernel where it can.
+    def copy_to(self, target: int, start: int, size: int, advance: Callable[[int], None]) -> None:
+        """Copy bytes to a file descriptor, inside the kernel where it can; `advance` is told of each piece.
 
         Raises:
             IntegrityError: the source ends before.
@@ -164,13 +165,14 @@ class ArchiveReader:
             done = self._copy_some(target, start, size)
             if not done:
                 raise _broken(self.path, "it ends too early")
+            advance(done)
             start += done
             size -= done
 
     def _copy_some(self, target: int, start: int, size: int) -> int:
         if hasattr(os, "copy_file_range"):
             try:
-                return os.copy_file_range(self._fd, target, min(size, 1 << 30), start)
+                return os.copy_file_range(self._fd, target, min(size, _KERNEL_CHUNK), start)
             except OSError as error:
                 if error.errno not in _FALL_BACK:
                     raise
@@ -197,10 +199,6 @@ class ArchiveWriter:
         renamed = name != member.filename or not (member.flag_bits & _UTF8 or name.isascii())
         size = span.size
 
-        def put() -> None:
-            reader.copy_to(self._target, span.start, size)
-            self._at += size
-
         self._member(
             member,
             name,
@@ -211,7 +209,7 @@ class ArchiveWriter:
             flags=member.flag_bits & 0x806,
             local_extra=_other_fields(span.extra, renamed=renamed),
             central_extra=_other_fields(member.extra, renamed=renamed),
-            put=put,
+            put=lambda: reader.copy_to(self._target, span.start, size, self._advance),
         )
 
     def add(self, name: str, content: bytes, *, like: Member, mode: int | None = None) -> None:
@@ -259,6 +257,14 @@ class ArchiveWriter:
             + comment
         )
         return self._at
+
+    @property
+    def written(self) -> int:
+        """Bytes in the target by now."""
+        return self._at
+
+    def _advance(self, amount: int) -> None:
+        self._at += amount
 
     def _write(self, content: bytes) -> None:
         write_all(self._target, content)
