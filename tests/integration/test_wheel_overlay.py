@@ -327,7 +327,7 @@ size = int(sys.argv[3])
 for limit in sorted({*range(0, size, max(1, size // 200)), size - 1}):
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
     try:
-        overlay(source, folder, changes={"acme/gate.py": b"x"}, version=Version("1.2.0+kimi.1"))
+        overlay(source, folder, changes={"acme/gate.py": b"x"}, version=Version("1.2.0+kimi.1"), fsync=True)
     except DiskError as error:
         assert "cannot write" in error.message and "File too large" in error.message, error.message
     else:
@@ -362,7 +362,7 @@ from forktool.adapters.wheel_overlay import overlay
 from forktool.errors import DiskError
 source, folder = Path(sys.argv[1]), Path(sys.argv[2])
 try:
-    overlay(source, folder, changes={"acme/gate.py": b"x"}, version=Version("1.2.0+kimi.1"))
+    overlay(source, folder, changes={"acme/gate.py": b"x"}, version=Version("1.2.0+kimi.1"), fsync=True)
 except DiskError as error:
     print(error.message.rpartition(": ")[2], "|", error.hint, "|", list(folder.iterdir()))
 """
