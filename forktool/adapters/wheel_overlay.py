@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -312,7 +311,7 @@ def _new_file(target: Path) -> Iterator[tuple[Path, int]]:
     for path in target.parent.iterdir():
         if path.name.startswith(pattern) and path.name.endswith(".tmp"):
             _sweep(path)
-    temporary = target.with_name(f"{pattern}{secrets.token_hex(4)}.tmp")
+    temporary = target.with_name(f"{pattern}{os.urandom(4).hex()}.tmp")
     descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
