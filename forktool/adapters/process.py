@@ -16,6 +16,8 @@ from typing import IO
 from forktool.errors import OutsideError, ToolMissingError
 
 Process = subprocess.Popen[bytes]
+FailedError = subprocess.CalledProcessError
+"""What libraries raise that start programs themselves."""
 _log = logging.getLogger(__name__)
 
 
