@@ -146,13 +146,14 @@ class PackageIndex:
         self._http = http
         self._state = state
         self._asked: dict[str, tuple[Release, ...]] = {}
+        self._known: dict[str, tuple[Release, ...]] = {}
 
     def known(self, project: str) -> tuple[Release, ...]:
         """The releases as last listed, without asking; empty where they never were."""
-        if project in self._asked:
-            return self._asked[project]
-        kept = self._kept(project)
-        return self._read(kept, project) if kept is not None else ()
+        if project not in self._known:
+            kept = self._kept(project)
+            self._known[project] = self._read(kept, project) if kept is not None else ()
+        return self._asked.get(project) or self._known[project]
 
     def listed_at(self, project: str) -> str | None:
         """When the kept listing was current, as ISO 8601 in UTC."""

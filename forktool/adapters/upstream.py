@@ -138,7 +138,10 @@ class Upstream:
         Raises:
             RequestError: upstream has no such tag; the message names the nearest ones.
         """
-        known: dict[str, str | None] = {**dict.fromkeys(self._imported()), **self._listed(ask=())}
+        imported = find(tag, self._imported(), self.pattern)
+        if imported is not None:
+            return imported
+        known: dict[str, str | None] = self._listed(ask=())
         found = find(tag, known, self.pattern)
         asked: list[SourceKind] = []
         for source in self.config.sources if found is None else ():

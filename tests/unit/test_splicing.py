@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from forktool.core.splicing import new_words, splice
 
-BEFORE = b"import os\n\n\nclass A:\n    def f(self):\n        return 1\n\n\nclass B:\n    def f(self):\n        return 1\n"
+CLASS_A, CLASS_B = (b"class %s:\n    def f(self):\n        return 1\n" % name for name in (b"A", b"B"))
+BEFORE = b"import os\n\n\n" + CLASS_A + b"\n\n" + CLASS_B
 AFTER = BEFORE.replace(
     b"class B:\n    def f(self):\n        return 1", b"class B:\n    def f(self):\n        return 2"
 )
