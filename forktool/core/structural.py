@@ -60,7 +60,10 @@ class _Side:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Region:
-    """One conflict in the context of its file; the other conflicts show the same side."""
+    """One conflict in the context of its file: three files that differ in the region alone.
+
+    The other conflicts show upstream's side in all three, so that places before the region are the same.
+    """
 
     ours: _Side
     base: _Side
@@ -119,10 +122,11 @@ def _in_context(pieces: Sequence[bytes | Conflict], place: int) -> _Region:
     conflict = pieces[place]
     assert isinstance(conflict, Conflict)  # noqa: S101  # what the caller just asked
 
+    before, after = (join_pieces(some, _ours) for some in (pieces[:place], pieces[place + 1 :]))
+
     def side(choose: Callable[[Conflict], bytes]) -> _Side:
-        before, region = join_pieces(pieces[:place], choose), choose(conflict)
-        source = before + region + join_pieces(pieces[place + 1 :], choose)
-        return _Side(source=source, start=len(before), end=len(before) + len(region))
+        region = choose(conflict)
+        return _Side(source=before + region + after, start=len(before), end=len(before) + len(region))
 
     return _Region(ours=side(_ours), base=side(_base), theirs=side(_theirs))
 
