@@ -15,9 +15,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from forktool.core.conflicts import Conflict, join_pieces, parse_conflicts
 from forktool.core.elements import ElementKind, elements, items, normal_text
 from forktool.core.insertion import Edit, Place, apply_edits, insert
+from forktool.core.markers import Conflict, join_pieces, parse_conflicts
 from forktool.core.syntax import IMPORTS, Node, has_syntax_error, is_python, parse
 from forktool.core.union import Union, union_of
 
@@ -306,7 +306,7 @@ class _Merge:
         kept = _comments(base)
         if kept - _comments(theirs):
             raise _NoUnionError
-        wanted = _comments(theirs) - kept - (_comments(ours) - kept)
+        wanted = _comments(theirs) - kept
         for after, indices in found.gaps:
             place = Place(
                 collection=ours,
@@ -319,8 +319,8 @@ class _Merge:
             if edits is None:
                 raise _NoUnionError
             self.edits += edits
-        if any(count > 0 for count in wanted.values()):
-            raise _NoUnionError
+        if wanted - (_comments(ours) - kept):
+            raise _NoUnionError  # A comment of theirs belongs to none of its insertions.
 
 
 def _members(node: Node) -> list[Node]:

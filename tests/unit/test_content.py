@@ -109,10 +109,30 @@ def test_a_patch_that_only_removes() -> None:
     after = b"def f(a):\n    return a + 1\n"
     kept = compare(before, after, before.replace(b"return a + 1", b"return a + 2"))
     assert (kept.share, kept.target_gone) == (0.0, False)
-    assert kept.missing == ("still there: statement assert a>0 in f",)
+    assert kept.missing == ("not seen gone: statement assert a>0 in f",)
     gone = compare(before, after, b"def f(a):\n    log(a)\n    return a + 1\n")
     assert (gone.share, gone.target_gone) == (1.0, False)
     assert gone.detail == "1 of 1 removed element is gone from f"
+
+
+def test_what_moved_away_with_its_function_is_not_gone() -> None:
+    before = b"def f(a):\n    assert a > 0\n    return a + 1\n"
+    after = b"def f(a):\n    return a + 1\n"
+    renamed = compare(before, after, before.replace(b"def f", b"def g"))
+    assert (renamed.share, renamed.target_gone, renamed.detail) == (0.0, True, "f is gone")
+    assert compare(before, after, None).share == 0.0
+    (hunk,) = hunk_presence(
+        "pkg/a.py", before=before, after=after, upstream=before.replace(b"def f", b"def g")
+    )
+    assert not hunk.is_present
+
+
+def test_a_patch_that_removes_a_function() -> None:
+    before = b"def f(a):\n    return a + 1\n\n\ndef g(b):\n    return b\n"
+    after = b"def g(b):\n    return b\n"
+    content = compare(before, after, b"def g(b):\n    return b + 2\n")
+    assert (content.share, content.target_gone) == (1.0, False)
+    assert compare(before, after, before).share == 0.0
 
 
 def test_a_removal_without_its_replacement_is_no_share() -> None:

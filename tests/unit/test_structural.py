@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forktool.core.conflicts import Conflict, join_pieces, parse_conflicts
+from forktool.core.markers import Conflict, join_pieces, parse_conflicts
 from forktool.core.structural import ResolvedRegion, resolve
 from forktool.core.union import union
 
@@ -64,14 +64,26 @@ def test_comments_go_with_their_elements() -> None:
     assert resolved(text) == head + "    'n',  # new\n" + theirs + tail
 
 
+def test_a_comment_that_both_wrote_is_there_twice() -> None:
+    head, tail = "x = [\n    'a',\n", "]\n"
+    text = head + conflict("    'n',  # noqa\n", "", "    'k',  # noqa\n") + tail
+    assert resolved(text) == head + "    'n',  # noqa\n    'k',  # noqa\n" + tail
+
+
 @pytest.mark.parametrize(
     ("ours", "base", "theirs", "result"),
     [
         # upstream broke the line, the patch did not; and the other way round
-        ("x = [\n    'a',\n    'n',\n]\n", "x = ['a']\n", "x = ['a', 'k']\n", "x = [\n    'a',\n    'n',\n    'k',\n]\n"),
+        (
+            "x = [\n    'a',\n    'n',\n]\n", "x = ['a']\n", "x = ['a', 'k']\n",
+            "x = [\n    'a',\n    'n',\n    'k',\n]\n",
+        ),
         ("x = ['a', 'n']\n", "x = ['a']\n", "x = [\n    'a',\n    'k',\n]\n", "x = ['a', 'n', 'k']\n"),
         # a last element without a comma
-        ("x = [\n    'a',\n    'n'\n]\n", "x = [\n    'a'\n]\n", "x = [\n    'a',\n    'k'\n]\n", "x = [\n    'a',\n    'n',\n    'k'\n]\n"),
+        (
+            "x = [\n    'a',\n    'n'\n]\n", "x = [\n    'a'\n]\n", "x = [\n    'a',\n    'k'\n]\n",
+            "x = [\n    'a',\n    'n',\n    'k'\n]\n",
+        ),
         ("x = ('a', 'n',)\n", "x = ('a',)\n", "x = ('a', 'k',)\n", "x = ('a', 'n', 'k',)\n"),
         ("x = {'a', 'n'}\n", "x = {'a'}\n", "x = {'a', 'k'}\n", "x = {'a', 'n', 'k'}\n"),
         ("x = {'a': 1, 'n': 2}\n", "x = {'a': 1}\n", "x = {'a': 1, 'k': 3}\n", "x = {'a': 1, 'n': 2, 'k': 3}\n"),
@@ -83,10 +95,19 @@ def test_comments_go_with_their_elements() -> None:
         ("def f(a, n=1):\n", "def f(a):\n", "def f(a, k=2):\n", "def f(a, n=1, k=2):\n"),
         ("y = f(a, n=1)\n", "y = f(a)\n", "y = f(a, k=2)\n", "y = f(a, n=1, k=2)\n"),
         ("from m import a, n\n", "from m import a\n", "from m import a, k\n", "from m import a, n, k\n"),
-        ("from m import (\n    a,\n    n,\n)\n", "from m import a\n", "from m import a, k\n", "from m import (\n    a,\n    n,\n    k,\n)\n"),
+        (
+            "from m import (\n    a,\n    n,\n)\n", "from m import a\n", "from m import a, k\n",
+            "from m import (\n    a,\n    n,\n    k,\n)\n",
+        ),
         ("import b\nimport n\n", "import b\n", "import b\nimport k\n", "import b\nimport n\nimport k\n"),
-        ("import n\n", "", "from k import (\n    a,\n    b,\n)\n", "import n\nfrom k import (\n    a,\n    b,\n)\n"),
-        ("from m import a, n\nimport b\n", "from m import a\n", "from m import a, k\nimport c  # ours\n", "from m import a, n, k\nimport b\nimport c  # ours\n"),
+        (
+            "import n\n", "", "from k import (\n    a,\n    b,\n)\n",
+            "import n\nfrom k import (\n    a,\n    b,\n)\n",
+        ),
+        (
+            "from m import a, n\nimport b\n", "from m import a\n", "from m import a, k\nimport c  # ours\n",
+            "from m import a, n, k\nimport b\nimport c  # ours\n",
+        ),
         ("x: list[str] = [f('a'), f('n')]\n", "x = [f('a')]\n", "x = [f('a'), f('k')]\n", None),
         ("x = [['a', 'n'], 1]\n", "x = [['a'], 1]\n", "x = [['a', 'k'], 1]\n", None),
     ],
@@ -111,9 +132,9 @@ def test_unions(ours: str, base: str, theirs: str, result: str | None) -> None:
         pytest.param("x = {'a': 1, 'k': 2}\n", "x = {'a': 1}\n", "x = {'a': 1, 'k': 3}\n", id="one key, two values"),
         pytest.param("y = f(a, k=1)\n", "y = f(a)\n", "y = f(a, k=2)\n", id="one keyword, two values"),
         pytest.param("y = f(a, n)\n", "y = f(a)\n", "y = f(a, k)\n", id="two arguments for one place"),
-        pytest.param("def f(a, n): pass\n", "def f(a): pass\n", "def f(a, k): pass\n", id="two parameters for one place"),
+        pytest.param("def f(a, n): pass\n", "def f(a): pass\n", "def f(a, k): pass\n", id="two parameters"),
         pytest.param("y = g(a, n=1)\n", "y = f(a)\n", "y = f(a, k=2)\n", id="another callee"),
-        pytest.param("from m import a, n as q\n", "from m import a\n", "from m import a, k as q\n", id="one name, two imports"),
+        pytest.param("from m import a, n as q\n", "from m import a\n", "from m import a, k as q\n", id="one alias"),
         pytest.param("from n import a, b\n", "from m import a\n", "from m import a, k\n", id="another module"),
         pytest.param("one()\n", "", "two()\n", id="statements"),
         pytest.param("import n\none()\n", "", "import k\n", id="an import and a statement"),
@@ -122,8 +143,14 @@ def test_unions(ours: str, base: str, theirs: str, result: str | None) -> None:
         pytest.param("", "x = ['a']\n", "x = ['a', 'k']\n", id="upstream deleted it"),
         pytest.param("x = f(['a', 'n'])\n", "x = ['a']\n", "x = ['a', 'k']\n", id="another shape"),
         pytest.param("x = ['a', 'n'\n", "x = ['a']\n", "x = ['a', 'k']\n", id="a side that does not parse"),
-        pytest.param("x = [\n    'n',\n    'a',\n]\n", "x = [\n    'a',\n]\n", "x = [\n    # ours\n    'a',\n    'k',\n]\n", id="a comment of ours on no element of ours"),
-        pytest.param("x = [\n    # c\n    'a',\n    'n',\n]\n", "x = [\n    # c\n    'a',\n]\n", "x = [\n    'a',\n    'k',\n]\n", id="a comment that the patch deleted"),
+        pytest.param(
+            "x = [\n    'n',\n    'a',\n]\n", "x = [\n    'a',\n]\n", "x = [\n    # ours\n    'a',\n    'k',\n]\n",
+            id="a comment of ours on no element of ours",
+        ),
+        pytest.param(
+            "x = [\n    # c\n    'a',\n    'n',\n]\n", "x = [\n    # c\n    'a',\n]\n", "x = ['a', 'k']\n",
+            id="a comment that the patch deleted",
+        ),
     ],
 )  # fmt: skip
 def test_whatever_is_more_than_insertions_stays_a_conflict(ours: str, base: str, theirs: str) -> None:

@@ -287,6 +287,7 @@ def test_any_bytes_can_be_read(source: bytes) -> None:
     count = source.count(b"\n") + 1
     assert all(1 <= one.start_line <= one.end_line <= count for one in definitions(source))
     assert {scope_at(source, line) for line in range(1, count + 1)} <= {
-        "", *(one.qualified_name for one in definitions(source))
+        "",
+        *(one.qualified_name for one in definitions(source)),
     }
     assert all(1 <= one.first <= one.last <= count for one in located_elements(source))
