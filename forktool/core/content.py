@@ -98,7 +98,7 @@ def compare_content(
         after: the file with the patch, None where the patch deletes it.
         upstream: the file in the other tree, None where it has none.
     """
-    facts = _Facts(path, before or b"", after or b"", upstream or b"")
+    facts = _Facts(path, before, after, upstream)
     lines, parts = facts.lines(), facts.elements()
     lines_added, lines_removed = lines.added(), lines.removed()
     elements_added, elements_removed = parts.added(), parts.removed()
@@ -132,7 +132,7 @@ def hunk_presence(
     path: str, *, before: bytes | None, after: bytes | None, upstream: bytes | None
 ) -> tuple[HunkPresence, ...]:
     """Which hunks of a patch another version has in full; arguments as for `compare_content`."""
-    facts = _Facts(path, before or b"", after or b"", upstream or b"")
+    facts = _Facts(path, before, after, upstream)
     return tuple(facts.presence(hunk) for hunk in hunks(facts.before, facts.after))
 
 
@@ -141,11 +141,16 @@ _Key = TypeVar("_Key", Element, _Line)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Sides(Generic[_Key]):
-    """The things that a patch touches, counted in the three versions of the file."""
+    """The things that a patch touches, counted in the three versions of the file.
+
+    `homes` are the scopes where a removal can be seen: those that upstream still has, or that the patch removes too.
+    What stood in a function that upstream moved away is not gone, it is elsewhere.
+    """
 
     before: Counter[_Key]
     after: Counter[_Key]
     upstream: Counter[_Key]
+    homes: frozenset[str]
 
     def added(self) -> _Tally:
         """What the patch adds, and how much of it upstream has more of than there was before."""
@@ -159,9 +164,10 @@ class _Sides(Generic[_Key]):
         """What the patch removes, and how much less of it upstream has than there was before."""
         wanted = self.before - self.after
         met = {
-            one: min(count, max(0, self.before[one] - self.upstream[one])) for one, count in wanted.items()
+            one: min(count, max(0, self.before[one] - self.upstream[one])) if one.scope in self.homes else 0
+            for one, count in wanted.items()
         }
-        return _tally(wanted, met, "still there: ")
+        return _tally(wanted, met, "not seen gone: ")
 
     def has_all(self, gained: Iterable[_Key], lost: Iterable[_Key]) -> bool:
         """Whether upstream has everything gained as often as the patch makes it, and nothing lost more often.
@@ -169,7 +175,8 @@ class _Sides(Generic[_Key]):
         A thing that the patch merely moves inside its definition is in neither: its count tells nothing.
         """
         return all(self.upstream[one] >= self.after[one] > self.before[one] for one in gained) and all(
-            self.upstream[one] <= self.after[one] < self.before[one] for one in lost
+            one.scope in self.homes and self.upstream[one] <= self.after[one] < self.before[one]
+            for one in lost
         )
 
 
@@ -185,17 +192,16 @@ def _tally(wanted: Counter[_Key], met: dict[_Key, int], prefix: str) -> _Tally:
 class _Facts:
     """The three versions of one file and what the patch touches in them."""
 
-    def __init__(self, path: str, before: bytes, after: bytes, upstream: bytes) -> None:
+    def __init__(self, path: str, before: bytes | None, after: bytes | None, upstream: bytes | None) -> None:
         self.path = path
-        self.before = before
-        self.after = after
-        self.upstream = upstream
+        self.before, self.after, self.upstream = before or b"", after or b"", upstream or b""
         self.is_python = is_python(path)
-        self.changes = changes(before, after)
+        self.changes = changes(self.before, self.after)
         if self.is_python:
-            parse(before)
-            parse(after, before)
+            parse(self.before)
+            parse(self.after, self.before)
         self._scopes = self._touched_scopes() if self.is_python else frozenset()
+        self._homes = self._removal_homes(is_there=upstream is not None or after is None)
 
     def _touched_scopes(self) -> frozenset[str]:
         scopes: set[str] = set()
@@ -206,14 +212,26 @@ class _Facts:
         names ^= {one.qualified_name for one in definitions(self.after)}
         return frozenset(scopes | {name.rpartition(".")[0] for name in names})
 
+    def _removal_homes(self, *, is_there: bool) -> frozenset[str]:
+        if not is_there:
+            return frozenset()
+        if not self.is_python:
+            return frozenset({""})
+        before, after, upstream = (
+            {one.qualified_name for one in definitions(source)}
+            for source in (self.before, self.after, self.upstream)
+        )
+        return frozenset({"", *upstream, *(before - after)})
+
     def elements(self) -> _Sides[Element]:
         """The elements of the definitions that the patch touches; none for a file that is not Python."""
         if not self.is_python:
-            return _Sides(before=Counter(), after=Counter(), upstream=Counter())
+            return _Sides(before=Counter(), after=Counter(), upstream=Counter(), homes=self._homes)
         return _Sides(
             before=elements(self.before, self._scopes),
             after=elements(self.after, self._scopes),
             upstream=elements(self.upstream, self._scopes),
+            homes=self._homes,
         )
 
     def lines(self) -> _Sides[_Line]:
@@ -227,6 +245,7 @@ class _Facts:
             before=self._count(self.before, wanted),
             after=self._count(self.after, wanted),
             upstream=self._count(self.upstream, wanted),
+            homes=self._homes,
         )
 
     def _count(self, source: bytes, wanted: set[bytes]) -> Counter[_Line]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
-from forktool.core.elements import ElementKind, located_elements
+from forktool.core.elements import ElementKind, elements, located_elements
 from forktool.core.lines import changes, is_telling, normal_lines
 from forktool.core.syntax import (
     definitions,
@@ -130,14 +130,44 @@ class _Four:
 
     def lost(self) -> Iterable[Finding]:
         """Lines that one side brought and the result lacks."""
-        for line, count in self._upstream.items():
-            short = count + min(0, self._mine[line]) - self._merged[line]
-            if short > 0 and self._tells(line):
-                yield self._finding(FindingKind.LOST_UPSTREAM, f"upstream's line is missing: {_show(line)}")
-        for line, count in self._mine.items():
-            short = self._patched[line] + min(0, self._theirs[line]) - self._merged[line]
-            if count > 0 and short > 0 and self._tells(line):
-                yield self._finding(FindingKind.LOST_PATCH, f"the patch's line is missing: {_show(line)}")
+        mine, theirs = self._mine, self._theirs
+        upstream = [
+            line
+            for line, count in self._upstream.items()
+            if count + min(0, mine[line]) > self._merged[line] and self._tells(line)
+        ]
+        patched = [
+            line
+            for line, count in mine.items()
+            if count > 0
+            and self._patched[line] + min(0, theirs[line]) > self._merged[line]
+            and self._tells(line)
+        ]
+        for line in self._not_said(upstream, self.upstream, self.patched):
+            yield self._finding(FindingKind.LOST_UPSTREAM, f"upstream's line is missing: {_show(line)}")
+        for line in self._not_said(patched, self.patched, self.upstream):
+            yield self._finding(FindingKind.LOST_PATCH, f"the patch's line is missing: {_show(line)}")
+
+    def _not_said(self, lost: list[bytes], source: bytes, other: bytes) -> list[bytes]:
+        """Those of the missing lines that the result does not say in another layout either.
+
+        The union of two lists on one line is a third line: what counts is that every element of the missing line is
+        there, unless the other side took it out.
+        """
+        if not lost or not self.is_python:
+            return lost
+        lines, scopes = normal_lines(source), line_scopes(source)
+        places = {place for place, line in enumerate(lines) if line in set(lost)}
+        within = frozenset(scopes[place] for place in places)
+        merged, before, after = (elements(one, within) for one in (self.merged, self.base, other))
+        located = located_elements(source, within)
+        here = elements(source, within)
+        said: set[bytes] = set()
+        for place in places:
+            wanted = {one.element for one in located if one.first <= place + 1 <= one.last}
+            if wanted and all(merged[one] >= here[one] + min(0, after[one] - before[one]) for one in wanted):
+                said.add(lines[place])
+        return [line for line in lost if line not in said]
 
     def moved(self) -> Iterable[Finding]:
         """What the patch adds sits in another definition now: the line is short here and in excess there."""

@@ -87,8 +87,8 @@ def _insert_lines(
             return None
         lines += (indent + comment + newline for comment in _leading_comments(source, node, wanted))
         end = b"" if is_block or (closes_bare and node is nodes[-1]) else b","
-        trailing = _trailing_comment(node, wanted)
-        lines.append(indent + text + end + (b"  " + trailing if trailing else b"") + newline)
+        trailing = _trailing_comment(source, node, wanted)
+        lines.append(indent + text + end + trailing + newline)
     at = _insertion_point(place, comma)
     head = newline if at and not place.source[:at].endswith(b"\n") else b""
     edits.append(Edit(start=at, end=at, text=head + b"".join(lines)))
@@ -164,16 +164,17 @@ def _leading_comments(source: bytes, node: Node, wanted: Counter[bytes]) -> list
     return found[::-1]
 
 
-def _trailing_comment(node: Node, wanted: Counter[bytes]) -> bytes:
-    follower = node.next_sibling
+def _trailing_comment(source: bytes, node: Node, wanted: Counter[bytes]) -> bytes:
+    """The wanted comment on the line that a node ends on, with the white space before it."""
+    last, follower = node, node.next_sibling
     while follower is not None and follower.start_point.row == node.end_point.row:
         if follower.type == "comment":
             text = follower.text or b""
             if wanted[text] <= 0:
                 return b""
             wanted[text] -= 1
-            return text
+            return source[last.end_byte : follower.start_byte] + text
         if follower.type != ",":
             return b""
-        follower = follower.next_sibling
+        last, follower = follower, follower.next_sibling
     return b""

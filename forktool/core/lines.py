@@ -15,7 +15,8 @@ from functools import lru_cache
 from itertools import pairwise
 from pathlib import PurePosixPath
 
-_TELLING = re.compile(rb"\w{2}|\w[^\w\s]*\w", re.ASCII)
+_TELLING = re.compile(rb"[\w\x80-\xff].*[\w\x80-\xff]")
+"""Two letters or digits at least: a bracket, or one letter of a table, says nothing."""
 _TRIVIAL = frozenset(
     b"pass|...|else:|try:|finally:|return|return None|break|continue|else|then|fi|done|do|end|endif|endif()|begin"
     b"|} else {|#endif|#else|return;|break;|continue;|else()".split(b"|")

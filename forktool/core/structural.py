@@ -15,9 +15,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from forktool.core.conflicts import Conflict, join_pieces, parse_conflicts
 from forktool.core.elements import ElementKind, elements, items, normal_text
 from forktool.core.insertion import Edit, Place, apply_edits, insert
+from forktool.core.markers import Conflict, join_pieces, parse_conflicts
 from forktool.core.syntax import IMPORTS, Node, has_syntax_error, is_python, parse
 from forktool.core.union import Union, union_of
 
@@ -60,7 +60,10 @@ class _Side:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Region:
-    """One conflict in the context of its file; the other conflicts show the same side."""
+    """One conflict in the context of its file: three files that differ in the region alone.
+
+    The other conflicts show upstream's side in all three, so that places before the region are the same.
+    """
 
     ours: _Side
     base: _Side
@@ -119,10 +122,11 @@ def _in_context(pieces: Sequence[bytes | Conflict], place: int) -> _Region:
     conflict = pieces[place]
     assert isinstance(conflict, Conflict)  # noqa: S101  # what the caller just asked
 
+    before, after = (join_pieces(some, _ours) for some in (pieces[:place], pieces[place + 1 :]))
+
     def side(choose: Callable[[Conflict], bytes]) -> _Side:
-        before, region = join_pieces(pieces[:place], choose), choose(conflict)
-        source = before + region + join_pieces(pieces[place + 1 :], choose)
-        return _Side(source=source, start=len(before), end=len(before) + len(region))
+        region = choose(conflict)
+        return _Side(source=before + region + after, start=len(before), end=len(before) + len(region))
 
     return _Region(ours=side(_ours), base=side(_base), theirs=side(_theirs))
 
@@ -302,7 +306,7 @@ class _Merge:
         kept = _comments(base)
         if kept - _comments(theirs):
             raise _NoUnionError
-        wanted = _comments(theirs) - kept - (_comments(ours) - kept)
+        wanted = _comments(theirs) - kept
         for after, indices in found.gaps:
             place = Place(
                 collection=ours,
@@ -315,8 +319,8 @@ class _Merge:
             if edits is None:
                 raise _NoUnionError
             self.edits += edits
-        if any(count > 0 for count in wanted.values()):
-            raise _NoUnionError
+        if wanted - (_comments(ours) - kept):
+            raise _NoUnionError  # A comment of theirs belongs to none of its insertions.
 
 
 def _members(node: Node) -> list[Node]:
