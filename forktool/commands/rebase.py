@@ -28,7 +28,7 @@ from forktool.commands.stopping import show_stop, stop_work_tree
 from forktool.core.objects import Entry, Mode, Oid
 from forktool.core.report import STYLES, name_width, outcome_lines, rebase_document, tally
 from forktool.core.series import PatchName
-from forktool.core.verdict import Choice, Decision, Outcome
+from forktool.core.verdict import Choice, Decision, Outcome, Verdict
 from forktool.errors import ExitCode, PatchsetError, RequestError, StoppedError
 
 
@@ -204,7 +204,7 @@ class _Rebase:
             console.answer(console.paint(first, STYLES[step.outcome.verdict]))
             for line in rest:
                 console.answer(line)
-            for review in step.review:
+            for review in step.review if step.outcome.verdict is Verdict.RESOLVED else ():
                 console.answer(f"    {review.path}:{review.line}: both sides inserted; look at the result")
                 for label, text in review.sides:
                     for line in text.decode("utf-8", "replace").splitlines():

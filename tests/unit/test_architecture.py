@@ -46,6 +46,8 @@ def imports(module: Path) -> Iterator[tuple[str, int]]:
                 yield alias.name, node.lineno
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             assert node.level == 0, f"{module}:{node.lineno}: a relative import"
+            if node.module == "pathlib" and all(alias.name.startswith("Pure") for alias in node.names):
+                continue  # pure paths are texts
             yield node.module, node.lineno
 
 
