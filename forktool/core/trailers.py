@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-_TRAILER = re.compile(r"([A-Za-z0-9][A-Za-z0-9-]*): ?(.*)")
+_TRAILER = re.compile(r"([A-Za-z0-9][A-Za-z0-9-]*):(?!//) ?(.*)")
 
 FORK_KEYS = ("Forwarded", "Applied-Upstream", "Origin", "Bug", "Reason", "Drop-When", "Last-Update")
 """Trailers that speak to the fork's maintainers, not to upstream."""
