@@ -56,16 +56,24 @@ def _make_way(diff: FileDiff, tree: Overlay, written: set[str], *, where: str) -
     written.add(path)
     if path == diff.old_path:
         return
+    reason = obstacle(path, tree)
+    if reason is not None:
+        raise PatchsetError(f"{where}: {reason}")
+
+
+def obstacle(path: str, tree: Overlay) -> str | None:
+    """Why a new file cannot be at `path`, or None: a file or a folder is there, or a file is where a folder must be."""
     if tree.entry(path) is not None:
-        raise PatchsetError(f"{where}: {path} is already in {tree.label}")
+        return f"{path} is already in {tree.label}"
     folders = path.split("/")[:-1]
     for depth in range(1, len(folders) + 1):
         folder = "/".join(folders[:depth])
         if tree.entry(folder) is not None:
-            raise PatchsetError(f"{where}: {folder} is a file in {tree.label}, so {path} cannot be")
+            return f"{folder} is a file in {tree.label}, so {path} cannot be"
     emptied = any(gone.startswith(f"{path}/") and entry is None for gone, entry in tree.changes.items())
     if not emptied and tree.has_folder(path):
-        raise PatchsetError(f"{where}: {path} is a folder in {tree.label}")
+        return f"{path} is a folder in {tree.label}"
+    return None
 
 
 def _result(diff: FileDiff, tree: Overlay, *, patch: Patch, file: str) -> tuple[Entry, bytes | None] | None:
