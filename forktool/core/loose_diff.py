@@ -123,6 +123,7 @@ class _Reader:
         self.source = source
         self.first_line = first_line
         self.at = 0
+        self.ended = 0
         self.notes: list[str] = []
 
     def number(self, at: int | None = None) -> int:
@@ -143,6 +144,7 @@ class _Reader:
             line = self.text(self.at)
             if self.begins_file(self.at):
                 found[-1].files.append(self.file())
+                self.ended = self.at
                 found[-1].notes += self.notes
                 self.notes.clear()
                 continue
@@ -191,7 +193,7 @@ class _Reader:
 
     def file(self) -> LooseFile:
         start = self.at
-        after_blank = self.number(start - 1) if start and not self.text(start - 1).strip() else None
+        is_after_blank = start > self.ended and not self.text(start - 1).strip()
         has_crlf = self.raw(start).endswith(b"\r\n")
         fields: dict[str, str] = {}
         is_git = self.text(self.at).startswith(b"diff --git ")
@@ -242,7 +244,7 @@ class _Reader:
             hunks=hunks,
             binary=binary,
             line=self.number(start),
-            after_blank=after_blank,
+            after_blank=self.number(start - 1) if is_after_blank else None,
             has_crlf=has_crlf,
         )
 

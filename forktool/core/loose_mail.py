@@ -386,11 +386,11 @@ def _described(offered: Offered, prose: Sequence[tuple[int, bytes]]) -> Offered:
         *trailers,
     ]
     message = clean_message(_subject(subject), _single_blanks(body)) if subject else None
-    author = next((named_address(values[0]) for key, values in fields if key == "From"), None)
+    authors = [named_address(values[0]) for key, values in fields if key == "From"]
     dates = [loose_date(values[0]) for key, values in fields if key == "Date"]
     if message is not None:
         check_message(message, source=offered.source, subject_line=first, body_line=first + 1)
-    return replace(offered, message=message, author=author, when=next(iter(dates), None))
+    return replace(offered, message=message, author=next(iter(authors), None), when=next(iter(dates), None))
 
 
 def _single_blanks(lines: Sequence[str]) -> list[str]:
