@@ -164,6 +164,6 @@ def _of_commit(text: PatchText, commit: RepositoryCommit) -> Offered:
         line=1,
         files=tuple(sections[0].files),
         author=(commit.author.name, commit.author.email),
-        when=commit.author.when,
+        when=commit.author.when.replace("-0000", "+0000"),  # as format-patch writes it
         message=message,
     )

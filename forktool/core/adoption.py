@@ -54,6 +54,9 @@ def adopt_files(
     adoption = _Adoption(tree, source, folders)
     before: dict[str, Entry | None] = {}
     for group in _rounds(files):
+        for file in group:
+            if file.old_name is not None:
+                adoption.existing(file)  # what these names lose on the way to the tree, a new file's loses too
         results = [adoption.result(file) for file in group]
         for result in results:
             for path in (result.old_path, result.new_path):
@@ -70,7 +73,12 @@ def adopt_files(
 def is_contained(files: Iterable[LooseFile], tree: Overlay, *, folders: tuple[str, ...]) -> bool:
     """Whether a tree already holds all that the diffs make: what they add is there, what they remove is not."""
     adoption = _Adoption(tree, "", folders)
-    found = [adoption.is_there(file) for file in files]
+    offered = list(files)
+    # A change of type is written as a deletion and a creation: only the latter leaves something to see.
+    made = {parts_of(file.new_name)[file.is_prefixed :] for file in offered if file.new_name is not None}
+    gone = [file for file in offered if file.new_name is None]
+    made_again = [file for file in gone if parts_of(file.old_name or "")[file.is_prefixed :] in made]
+    found = [adoption.is_there(file) for file in offered if file not in made_again]
     return bool(found) and all(found)
 
 

@@ -80,15 +80,17 @@ def locate(hunk: LooseHunk, content: bytes, *, path: str, is_proven: bool) -> Lo
 
 
 def may_be_there(hunk: LooseHunk, content: bytes) -> bool:
-    """Whether the new lines of a hunk stand in a file, with some context or removed line to say where."""
+    """Whether a file has what a hunk makes: its new lines, with context that says where, and not what it removes."""
     lines = split_lines(content)
-    if all(line[:1] == b"+" for line in hunk.lines):
+    signs = {line[:1] for line in hunk.lines}
+    if signs == {b"+"}:
         return False
-    return any(
-        places(lines, [line[1:] for line in variant.lines if line[:1] != b"-"])
-        for variant in _variants(hunk, lines)
-        if variant.same is operator.eq
-    )
+    exact = [variant.lines for variant in _variants(hunk, lines) if variant.same is operator.eq]
+    if b"-" in signs and any(
+        places(lines, [line[1:] for line in text if line[:1] != b"+"]) for text in exact
+    ):
+        return False
+    return any(places(lines, [line[1:] for line in text if line[:1] != b"-"]) for text in exact)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -117,11 +117,9 @@ def _chunks(lines: Sequence[bytes]) -> Iterator[tuple[int, int]]:
 
 def _begins_headers(lines: Sequence[bytes], at: int) -> bool:
     head = [line.lower() for line in lines[at : at + 2]]
-    return (
-        bool(head)
-        and head[0].startswith(_MAIL_KEYS)
-        and (len(head) < 2 or _HEADER.match(head[1]) is not None)
-    )
+    if not head or not head[0].startswith(_MAIL_KEYS):
+        return False
+    return len(head) < 2 or head[1][:1] in (b" ", b"\t") or _HEADER.match(head[1]) is not None
 
 
 def _is_mail(chunk: Sequence[bytes]) -> bool:

@@ -113,21 +113,20 @@ class Paths:
     def _new_ends(
         self, parts: tuple[str, ...], *, is_prefixed: bool, is_git: bool
     ) -> Iterator[tuple[str, ...]]:
+        bare = parts[1:] if is_prefixed else parts
         for lost in self._lost:
-            if (lost and parts[: len(lost)] == lost) or (len(lost) == 1 and is_prefixed):
+            if (lost and parts[: len(lost)] == lost) or len(lost) == is_prefixed:
                 yield parts[len(lost) :]
         installed = _below_installed(parts)
         if installed:
             yield installed
-        if is_prefixed and (len(parts) == 2 or (parts[1:2] and self.tree.has_folder(parts[1]))):
-            yield parts[1:]
-        if not is_prefixed and (len(parts) == 1 or (parts and self.tree.has_folder(parts[0]))):
-            yield parts
+        # git writes paths from the root, but for `git diff --no-index`.
+        is_rooted = is_git and bare[:1] and bare[0] not in _ABSOLUTE
+        if is_rooted or len(bare) == 1 or (bare and self.tree.has_folder(bare[0])):
+            yield bare
         for start in range(1, len(parts) - 1):
             if self.tree.has_folder(parts[start]):
                 yield parts[start:]
-        if is_git and parts and parts[1 if is_prefixed else 0] not in _ABSOLUTE:
-            yield parts[1 if is_prefixed else 0 :]
 
 
 def _below_installed(parts: tuple[str, ...]) -> tuple[str, ...]:

@@ -156,7 +156,7 @@ _UNSAFE = (
     (re.compile(r"\s*-+\s*(>8|8<|%<|>%)\s*-+"), "git mailinfo --scissors cuts the message here"),
     (re.compile(r"-- ?$"), "a mail signature begins here"),
 )
-_IN_BODY_HEADER = re.compile(r"(?i:From|Subject|Date):|\[PATCH\]\s")
+_IN_BODY_HEADER = re.compile(r"(?i:From|Subject|Date):|\[PATCH\](\s|$)")
 
 
 def unsafe_lines(message: str) -> Iterator[UnsafeLine]:

