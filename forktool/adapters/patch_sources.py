@@ -119,11 +119,10 @@ def _from_folder(folder: Path) -> list[PatchText]:
     return [PatchText(source=str(path), content=_read(path)) for path in sorted(files, key=_natural)]
 
 
-def _natural(path: Path) -> list[tuple[int, str]]:
+def _natural(path: Path) -> list[tuple[bool, int, str]]:
     """Numbers in a name count as numbers: 10-x comes after 9-x."""
-    return [
-        (int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", path.name) if part
-    ]
+    parts = re.split(r"(\d+)", path.name)
+    return [(False, int(part), "") if part.isdecimal() else (True, 0, part) for part in parts if part]
 
 
 def _from_quilt(series: Path) -> Iterator[PatchText]:

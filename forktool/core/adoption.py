@@ -56,7 +56,9 @@ def adopt_files(
     for group in _rounds(files):
         for file in group:
             if file.old_name is not None:
-                adoption.existing(file)  # what these names lose on the way to the tree, a new file's loses too
+                adoption.existing(
+                    file
+                )  # what these names lose on the way to the tree, a new file's loses too
         results = [adoption.result(file) for file in group]
         for result in results:
             for path in (result.old_path, result.new_path):

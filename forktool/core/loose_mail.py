@@ -383,12 +383,12 @@ def _described(offered: Offered, prose: Sequence[tuple[int, bytes]]) -> Offered:
         "",
         *trailers,
     ]
-    message = clean_message(_subject(subject), _single_blanks(body)) if subject else None
+    told = clean_message(_subject(subject), _single_blanks(body)) if subject else None
     authors = [named_address(values[0]) for key, values in fields if key == "From"]
     dates = [loose_date(values[0]) for key, values in fields if key == "Date"]
-    if message is not None:
-        check_message(message, source=offered.source, subject_line=first, body_line=first + 1)
-    return replace(offered, message=message, author=next(iter(authors), None), when=next(iter(dates), None))
+    if told is not None:
+        check_message(told, source=offered.source, subject_line=first, body_line=first + 1)
+    return replace(offered, message=told, author=next(iter(authors), None), when=next(iter(dates), None))
 
 
 def _single_blanks(lines: Sequence[str]) -> list[str]:

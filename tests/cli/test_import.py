@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import difflib
+import itertools
 import quopri
 import shutil
 from pathlib import Path
@@ -18,7 +19,8 @@ GATE = 'SUPPORTED = [\n    "llama",\n    "qwen",\n]\n\n\ndef check(name):\n    r
 GATE_AFTER = GATE.replace('"qwen",\n', '"qwen",\n    "kimi_k2",\n')
 # Two classes that differ in nothing but their names, as models do.
 TWINS = "".join(
-    f"class {name}:\n    def __init__(self):\n        self.x = 1\n\n    def forward(self):\n        return self.x\n\n\n"
+    f"class {name}:\n    def __init__(self):\n        self.x = 1\n\n    def forward(self):\n"
+    f"        return self.x\n\n\n"
     for name in ("A", "B")
 )
 WHO = "Ann Author <ann@example.org>"
@@ -251,7 +253,10 @@ def test_line_numbers_and_counts_may_be_wrong(fork: Story, has_index: bool) -> N
 
 
 def test_two_places_are_refused_and_both_named(fork: Story) -> None:
-    diff = "--- a/pkg/twins.py\n+++ b/pkg/twins.py\n@@ -5,2 +5,2 @@\n     def forward(self):\n-        return self.x\n+        return 2\n"
+    diff = (
+        "--- a/pkg/twins.py\n+++ b/pkg/twins.py\n@@ -5,2 +5,2 @@\n     def forward(self):\n"
+        "-        return self.x\n+        return 2\n"
+    )
 
     found = refused(fork, diff)
 
@@ -264,7 +269,8 @@ def test_two_places_are_refused_and_both_named(fork: Story) -> None:
 def test_two_places_are_told_apart_by_the_id_of_the_file(fork: Story) -> None:
     blob = fork.git("rev-parse", "v1.0:pkg/twins.py").strip()
     diff = (
-        f"diff --git a/pkg/twins.py b/pkg/twins.py\nindex {blob[:9]}..1111111 100644\n--- a/pkg/twins.py\n+++ b/pkg/twins.py\n"
+        f"diff --git a/pkg/twins.py b/pkg/twins.py\nindex {blob[:9]}..1111111 100644\n--- a/pkg/twins.py\n"
+        f"+++ b/pkg/twins.py\n"
         "@@ -13,2 +13,2 @@ class B:\n     def forward(self):\n-        return self.x\n+        return 2\n"
     )
     adopted(fork, diff)
@@ -364,11 +370,13 @@ def test_trailing_space_of_context_is_put_back_where_it_fits_one_place(fork: Sto
 
 @pytest.mark.parametrize("how", ["quoted-printable", "base64"])
 def test_encoded_mails_are_decoded(fork: Story, how: str) -> None:
-    body = f"Grüße und ein = Zeichen.\n---\n pkg/gate.py | 1 +\n 1 file changed\n\n{gate_diff()}-- \n2.39\n".encode()
+    stat = " pkg/gate.py | 1 +\n 1 file changed\n"
+    body = f"Grüße und ein = Zeichen.\n---\n{stat}\n{gate_diff()}-- \n2.39\n".encode()
     packed = quopri.encodestring(body) if how == "quoted-printable" else base64.encodebytes(body)
     head = (
-        f"From: =?UTF-8?q?J=C3=BCrgen_=22Q=22?= <j@example.org>\nDate: Thu, 1 Jan 2099 00:00:00 +0000\n"
-        f"Subject: [PATCH vllm v2 3/7] =?UTF-8?b?S8O8bW1lcnQ=?=\n =?UTF-8?q?_sich?=\nContent-Type: text/plain; charset=UTF-8\n"
+        "From: =?UTF-8?q?J=C3=BCrgen_=22Q=22?= <j@example.org>\nDate: Thu, 1 Jan 2099 00:00:00 +0000\n"
+        "Subject: [PATCH vllm v2 3/7] =?UTF-8?b?S8O8bW1lcnQ=?=\n =?UTF-8?q?_sich?=\n"
+        f"Content-Type: text/plain; charset=UTF-8\n"
         f"Content-Transfer-Encoding: {how}\n\n"
     )
     adopted(fork, head.encode() + packed)
@@ -449,7 +457,8 @@ def test_a_quilt_series_keeps_its_names_and_dep3_headers(fork: Story) -> None:
     (folder / "sub").mkdir(parents=True)
     (folder / "series").write_text("# ours\nsub/Kimi_gate.diff -p1  # comment\n\nlong.patch -p0\n")
     (folder / "sub/Kimi_gate.diff").write_text(
-        f"Description: Accept Kimi\n The list lacks it.\n .\n Really.\nAuthor: {WHO}\nForwarded: no\nLast-Update: 2026-01-02\n"
+        f"Description: Accept Kimi\n The list lacks it.\n .\n Really.\nAuthor: {WHO}\nForwarded: no\n"
+        f"Last-Update: 2026-01-02\n"
         f"---\nThis patch header follows DEP-3\n{gate_diff()}"
     )
     (folder / "long.patch").write_text(
@@ -473,7 +482,7 @@ def test_a_folder_of_patches_is_read_in_its_order(fork: Story) -> None:
     folder.mkdir()
     steps = [numbered(1, 60), numbered(0, 60), numbered(-1, 60)]
     for name, (before, after) in zip(
-        ("9-first.patch", "10-second.diff"), zip(steps, steps[1:], strict=False), strict=True
+        ("9-first.patch", "10-second.diff"), itertools.pairwise(steps), strict=True
     ):
         (folder / name).write_text(unified(before, after, "a/pkg/long.py", "b/pkg/long.py"))
 
@@ -633,13 +642,13 @@ def test_a_dry_run_writes_nothing_and_shows_the_patch(fork: Story) -> None:
     ("text", "line", "reason"),
     [
         ("no diff here\n", 1, "there is no diff in it"),
-        ("diff --git a/x.bin b/x.bin\nindex 1..2\nBinary files a/x.bin and b/x.bin differ\n", 3, "does not hold its content"),
+        ("diff --git a/x b/x\nindex 1..2\nBinary files a/x and b/x differ\n", 3, "does not hold its content"),
         ("*** a/x\n--- b/x\n***************\n*** 1 ****\n", 1, "a context diff"),
         ("@@ -1,2 +1,2 @@\n a\n-b\n+c\n", 1, "a hunk without the name of a file"),
-        ("--- a/pkg/gate.py\n+++ b/pkg/gate.py\n@@ -1,9 +1,9 @@\n SUPPORTED = [\n-    \"llama\",\nunsigned\n", 6, "the hunk's counts are wrong"),
+        ("--- a/x\n+++ b/x\n@@ -1,9 +1,9 @@\n a\n-b\nunsigned\n", 6, "the hunk's counts are wrong"),
         ("--- a/pkg/gate.py\n+++ b/pkg/gate.py\n", 3, "expected a hunk"),
         ("--- /dev/null\n+++ b/pkg/gate.py\n@@ -0,0 +1 @@\n+x\n", 1, "pkg/gate.py is already in v1.0"),
-        ("--- a/pkg/gate.py\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-SUPPORTED = [\n-    \"llama\",\n", 1, "holds more than the patch removes"),
+        ("--- a/pkg/gate.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-SUPPORTED = [\n", 1, "holds more than the patch removes"),
         ("--- /dev/null\n+++ b/../../etc/passwd\n@@ -0,0 +1 @@\n+x\n", 1, "is not certain"),
         ("--- /dev/null\n+++ b/.git/hooks/x\n@@ -0,0 +1 @@\n+x\n", 1, "is not certain"),
     ],

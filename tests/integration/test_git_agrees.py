@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 from collections.abc import Callable
@@ -102,7 +103,8 @@ PAYLOADS: dict[str, tuple[Files, Files, Edit | None]] = {
     "names": ({"x b/y": "1\n", "文 件.py": "1\n"}, {"x b/y": "2\n", "文 件.py": "2\n", "q\"u\\o\tte\n": "3\n"}, None),
     "names new and gone": ({"x b/y": "1\n", "a b/x": "2\n"}, {"x b/y": None, "b b/x b/x": "3\n", "é\x01": "4\n"}, None),
     "name ends in space": ({"a ": "1\n"}, {"a ": "2\n"}, None),
-    "minus and plus": ({"a": "-- x\n++ y\n@@ -1 +1 @@\ndiff --git a/x b/x\n"}, {"a": "-- z\n++ y\n--- y\n+++ q\n"}, None),
+    "minus and plus": ({"a": "-- x\n++ y\n@@ -1 +1 @@\ndiff --git a/x b/x\n"}, {"a": "-- z\n++ y\n--- y\n"
+    "+++ q\n"}, None),
     "signature alike": ({"a": "- \n-\n-- \n"}, {"a": "1\n"}, None),
     "file to folder": ({"a": "1\n", "c": "1"}, {"a": None, "a/b": "2\n"}, None),
     "folder to file": ({"a/b": "1\n", "c": "1"}, {"a/b": None}, None),
@@ -175,8 +177,9 @@ def test_a_payload_is_adopted_as_git_has_it(made: tuple[Story, str, str], how: s
                     pytest.skip("a binary patch is nothing without its ids")
                 text = b"".join(line for line in split_lines(text) if not line.startswith(b"index "))
             if how == "crlf headers":
+                heads = (b"diff --git", b"---", b"+++", b"@@", b"index", b"Subject")
                 text = b"".join(
-                    line[:-1] + b"\r\n" if line.startswith((b"diff --git", b"---", b"+++", b"@@", b"index", b"Subject")) else line
+                    line[:-1] + b"\r\n" if line.startswith(heads) else line
                     for line in split_lines(text)
                 )  # fmt: skip
                 if b"--- x\r\n" in text or b"--- \r\n" in text:
@@ -204,7 +207,7 @@ def test_a_submodule_moves(story: Story) -> None:
         story.git("commit", "--quiet", "--allow-empty", "--message", f"sub {target}")
         trees.append(story.git("rev-parse", "HEAD").strip())
     with _store(story) as store:
-        for old, new in zip(trees, trees[1:], strict=False):
+        for old, new in itertools.pairwise(trees):
             (text,) = format_patches(store, Oid(old), Oid(new))
             before, after = (store.tree_of(Oid(commit)) for commit in (old, new))
             overlay = Overlay(store.tree(before, label="old"))
@@ -267,7 +270,7 @@ AUTHORS = (
     ("A. B. Smith, Jr.", "a.b+c@example.org"),
     ("back\\slash (comment)", "b@example.org"),
     ("李 雷", "li@example.org"),
-    ("A name that is so long that git has to fold the header of it somewhere in the midst of all these words", "n@example.org"),
+    ("A name that is so long that git has to fold the header of it somewhere in its midst", "n@example.org"),
 )  # fmt: skip
 DATES = ("4102444800 +0000", "86400 -0930", "1750000000 +1345", "253370764800 +0100")
 
@@ -296,7 +299,9 @@ def _file_entry(oid: Oid):  # type: ignore[no-untyped-def]
     return Entry(Mode.FILE, oid)
 
 
-@pytest.mark.parametrize(("subject", "author"), [*zip(SUBJECTS, [*AUTHORS, AUTHORS[0]], strict=True)], ids=range(8))
+@pytest.mark.parametrize(
+    ("subject", "author"), [*zip(SUBJECTS, [*AUTHORS, AUTHORS[0]], strict=True)], ids=range(8)
+)
 def test_headers_come_back_as_they_were(tmp_path: Path, subject: str, author: tuple[str, str]) -> None:
     with GitStore(tmp_path / "store.git") as store:
         store.create()
@@ -312,21 +317,18 @@ def test_headers_come_back_as_they_were(tmp_path: Path, subject: str, author: tu
             assert offered.when == date
 
 
-_LINES = st.lists(
-    st.one_of(
-        st.sampled_from(
-            (
-                "", "text", "---", "--- ", "--- a/x", "---\t", "----", " ---", "-- ", "--", "diff -u", "diff --git a/x b/x",
-                "diff", " diff --git a/x b/x", "Index: x", "Index:", "From: A <a@b>", "from: a <a@b>", "From:x", "Subject: x",
-                "subject: y", "Date: Thu, 1 Jan 1970 00:00:00 +0000", ">From x", "From here", f"From {'0' * 40} Mon Sep 17 00:00:00 2001",
-                f">From {'0' * 40} Mon Sep 17 00:00:00 2001", "[PATCH] x", "[PATCH]", "Key: value", "@@ -1 +1 @@", "+++ b/x", "*** x",
-                "Content-Type: text/html", "X-Header: y", "\tFrom: A <a@b>", "-----", "-- >8 --", "- item", "+ item", "From a@b Mon Jan 1 10:00:00 2024",
-            )
-        ),
-        st.text(alphabet="abFS-: <>@[]\té", max_size=12),
-    ),
-    max_size=6,
+_TRAPS = (
+    "", "text", "---", "--- ", "--- a/x", "---\t", "----", " ---", "-- ", "--", "diff -u",
+    "diff --git a/x b/x", "diff", " diff --git a/x b/x", "Index: x", "Index:", "From: A <a@b>",
+    "from: a <a@b>", "From:x", "Subject: x", "subject: y", "Date: Thu, 1 Jan 1970 00:00:00 +0000",
+    ">From x", "From here", f"From {'0' * 40} Mon Sep 17 00:00:00 2001",
+    f">From {'0' * 40} Mon Sep 17 00:00:00 2001", "[PATCH] x", "[PATCH]", "Key: value", "@@ -1 +1 @@",
+    "+++ b/x", "*** x", "Content-Type: text/html", "X-Header: y", "\tFrom: A <a@b>", "-----", "-- >8 --",
+    "- item", "+ item", "From a@b Mon Jan 1 10:00:00 2024",
 )  # fmt: skip
+_LINES = st.lists(
+    st.one_of(st.sampled_from(_TRAPS), st.text(alphabet="abFS-: <>@[]\té", max_size=12)), max_size=6
+)
 
 
 @settings(
@@ -348,7 +350,7 @@ def test_a_message_that_passes_the_lint_is_left_alone_by_git(tmp_path: Path, bod
     with store:
         (patch,) = format_patches(store, *_commit_of(store, person, message))
     done = subprocess.run(
-        ["git", "-c", "mailinfo.scissors=true", "mailinfo", "-b", "--encoding=UTF-8", tmp_path / "msg", tmp_path / "diff"],
+        ["git", "-c", "mailinfo.scissors=true", "mailinfo", "-b", "--encoding=UTF-8", "msg", "diff"],
         input=patch,
         capture_output=True,
         check=True,
