@@ -150,6 +150,8 @@ def _mail(chunk: Sequence[bytes], *, source: str, line: int) -> Offered:
         raise RefusedError(source, line, "this mail holds no diff")
     prose, notes = _message_lines(section, where, is_mail=True)
     subject = _subject(decoded(headers.get("subject", "")))
+    if not subject.strip():
+        raise RefusedError(source, line, "the mail has no subject", hint="write one into its `Subject:` line")
     message = clean_message(subject, [_decoded_text(text, charset) for _number, text in prose])
     body_start = next((number for number, text in prose if text.strip()), body_line)
     check_message(message, source=where, subject_line=line, body_line=body_start)
@@ -305,7 +307,7 @@ def _decoded_text(text: bytes, charset: str | None) -> str:
 def _author(headers: dict[str, str], source: str, line: int) -> tuple[tuple[str, str] | None, str | None]:
     text = headers.get("from", "")
     author = named_address(text) or email.utils.parseaddr(decoded(text))
-    if not author[1]:
+    if not author[1] or (named_address(text) is None and "@" not in author[1]):
         raise RefusedError(source, line, f"the From header {text!r} holds no address")
     name = author[0] or author[1].partition("@")[0]
     return (_FOLDED.sub(" ", name), author[1]), loose_date(headers.get("date", ""))
