@@ -123,7 +123,14 @@ def _patches(add: Add) -> None:
     take.add_argument("sources", metavar="SOURCE", nargs="+")
     take.add_argument("--name", metavar="NAME", help="the patch's name, when there is one")
     take.add_argument("--after", metavar="NAME", help="where in the series (default: at its end)")
+    take.add_argument("--message", metavar="TEXT", help="the message, for a diff that has none")
+    take.add_argument("--reason", metavar="TEXT", help="add a Reason: why the fork carries it")
     take.add_argument("--sign-off", action="store_true", help="add your Signed-off-by")
+    take.add_argument(
+        "--probe-template",
+        action="store_true",
+        help="start patchset/probes/NAME.py, to be written out by you",
+    )
     _dry_run(take)
 
     apply = add("apply", "write the patched tree as a git work tree, a commit a patch")

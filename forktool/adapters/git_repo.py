@@ -108,6 +108,27 @@ def _shallow(repo: Repo) -> frozenset[str]:
     return frozenset(path.read_text(encoding="ascii").split()) if path.is_file() else frozenset()
 
 
+# A user's configuration and attributes change what a diff looks like; these make it one that can be read exactly.
+_DIFF = (
+    "-r", "-p", "-M", "--full-index", "--binary", "--no-ext-diff", "--no-textconv", "--no-color", "--no-relative",
+    "--src-prefix=a/", "--dst-prefix=b/", "--unified=3", "--inter-hunk-context=0", "--ignore-submodules=none",
+    "--submodule=short", "-O/dev/null",
+)  # fmt: skip
+
+
+def commit_diff(repository: Path, commit: RepositoryCommit) -> bytes:
+    """What a commit with one parent changes, in git's format with full ids and binary content.
+
+    Raises:
+        GitError: git could not read it.
+    """
+    with _opened(repository) as repo:
+        text = repo.git.diff_tree(
+            *_DIFF, commit.parents[0], commit.oid, stdout_as_string=False, strip_newline_in_stdout=False
+        )
+    return bytes(text)
+
+
 def head(repository: Path) -> Oid:
     """The commit that is checked out.
 

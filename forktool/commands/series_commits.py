@@ -45,7 +45,7 @@ def commits_on_base(
         PatchsetError: a patch does not apply exactly.
     """
     overlay = Overlay(tree)
-    chain = _Chain(store, commit, tree.root)
+    chain = Chain(store, commit, tree.root)
     for patch in patchset.series.patches:
         changes = apply_patch(patch, overlay, file=str(patchset.file(patch.name)))
         entries = {change.path: change.after for change in changes}
@@ -64,13 +64,21 @@ def commits_on_tag(replayed: Replayed, store: GitStore, commit: Oid, tree: GitTr
         commit: the tag's commit.
         tree: the tag's tree.
     """
-    chain = _Chain(store, commit, tree.root)
+    chain = Chain(store, commit, tree.root)
     for step in replayed.carried:
         chain.add(step.patch, step.changes, replayed.result)
     return chain.result()
 
 
-class _Chain:
+class Chain:
+    """Commits one on the other, made in memory.
+
+    Args:
+        store: reads the base's trees.
+        commit: the base's commit.
+        root: the base's tree.
+    """
+
     def __init__(self, store: GitStore, commit: Oid, root: Oid) -> None:
         self._store = store
         self._base = self._parent = commit
@@ -80,6 +88,7 @@ class _Chain:
         self._objects: list[NewObject] = []
 
     def add(self, patch: Patch, entries: Mapping[str, Entry | None], contents: Overlay) -> None:
+        """Add the commit of a patch: `entries` are the paths that it sets or removes, `contents` holds their blobs."""
         self._objects += _blobs(entries.values(), contents)
         self._root, trees = self._store.changed_tree(self._root, entries)
         # The committer is the author: a rebuilt series has the same ids on every machine.
@@ -97,6 +106,7 @@ class _Chain:
         self._trees[patch.name] = self._root
 
     def result(self) -> SeriesCommits:
+        """All commits so far."""
         return SeriesCommits(
             base=self._base, commits=self._commits, trees=self._trees, objects=tuple(self._objects)
         )

@@ -35,38 +35,68 @@ def apply_patch(patch: Patch, tree: Overlay, *, file: str) -> tuple[Change, ...]
         PatchsetError: it does not apply exactly; names file, line and what stands there instead.
     """
     before = {path: tree.entry(path) for path in patch.paths}
-    for diff in patch.files:
-        _apply_file(diff, tree, patch=patch, file=file)
+    # Every old side is read before anything is written: a copy's or a rename's source is the file as it was.
+    results = [(diff, _result(diff, tree, patch=patch, file=file)) for diff in patch.files]
+    for diff, _result_of in results:
+        if diff.old_path is not None and diff.new_path != diff.old_path and not diff.is_copy:
+            tree.set(diff.old_path, None)
+    written: set[str] = set()
+    for diff, result in results:
+        if diff.new_path is not None and result is not None:
+            _make_way(diff, tree, written, where=f"{file}:{diff.line}")
+            tree.set(diff.new_path, *result)
     changes = (Change(path=path, before=entry, after=tree.entry(path)) for path, entry in before.items())
     return tuple(change for change in changes if change.before != change.after)
 
 
-def _apply_file(diff: FileDiff, tree: Overlay, *, patch: Patch, file: str) -> None:
+def _make_way(diff: FileDiff, tree: Overlay, written: set[str], *, where: str) -> None:
+    path = diff.new_path or ""
+    if path in written:
+        raise PatchsetError(f"{where}: {path} is changed a second time")
+    written.add(path)
+    if path == diff.old_path:
+        return
+    reason = obstacle(path, tree)
+    if reason is not None:
+        raise PatchsetError(f"{where}: {reason}")
+
+
+def obstacle(path: str, tree: Overlay) -> str | None:
+    """Why a new file cannot be at `path`, or None: a file or a folder is there, or a file is where a folder must be."""
+    if tree.entry(path) is not None:
+        return f"{path} is already in {tree.label}"
+    folders = path.split("/")[:-1]
+    for depth in range(1, len(folders) + 1):
+        folder = "/".join(folders[:depth])
+        if tree.entry(folder) is not None:
+            return f"{folder} is a file in {tree.label}, so {path} cannot be"
+    emptied = any(gone.startswith(f"{path}/") and entry is None for gone, entry in tree.changes.items())
+    if not emptied and tree.has_folder(path):
+        return f"{path} is a folder in {tree.label}"
+    return None
+
+
+def _result(diff: FileDiff, tree: Overlay, *, patch: Patch, file: str) -> tuple[Entry, bytes | None] | None:
+    """The new entry and its content; None where the path goes."""
     where = f"{file}:{diff.line}"
     old_entry = _old_entry(diff, tree, where=where)
     if diff.new_path is None:
-        if diff.old_path is not None:
-            tree.set(diff.old_path, None)
-        return
-    if diff.new_path != diff.old_path and tree.entry(diff.new_path) is not None:
-        raise PatchsetError(f"{where}: {diff.new_path} is already in {tree.label}")
+        if diff.hunks and diff.old_oid is None and _new_content(diff, tree, patch=patch, file=file):
+            raise PatchsetError(f"{where}: {diff.old_path} holds more than the patch removes")
+        return None
     mode = diff.new_mode or (old_entry.mode if old_entry else None) or Mode.FILE
     if mode is Mode.GITLINK:
-        tree.set(diff.new_path, Entry(mode, _submodule(diff, where)))
-    elif old_entry is not None and not diff.hunks and diff.binary is None:
-        content = tree.read(diff.old_path) if diff.old_path else None
-        tree.set(diff.new_path, Entry(mode, old_entry.oid), content)
-    else:
-        content = _new_content(diff, tree, patch=patch, file=file)
-        oid = blob_id(content)
-        if diff.new_oid is not None and is_oid(diff.new_oid) and diff.new_oid != oid:
-            raise PatchsetError(
-                f"{where}: the result for {diff.new_path} is blob {oid[:12]}, the patch says {diff.new_oid[:12]}",
-                hint=f"the patch was edited by hand; make it exact with: forktool import {file}",
-            )
-        tree.set(diff.new_path, Entry(mode, oid), content)
-    if diff.old_path is not None and diff.old_path != diff.new_path and not diff.is_copy:
-        tree.set(diff.old_path, None)
+        return Entry(mode, _submodule(diff, old_entry, where)), None
+    if old_entry is not None and not diff.hunks and diff.binary is None:
+        return Entry(mode, old_entry.oid), tree.read(diff.old_path) if diff.old_path else None
+    content = _new_content(diff, tree, patch=patch, file=file)
+    oid = blob_id(content)
+    if diff.new_oid is not None and is_oid(diff.new_oid) and diff.new_oid != oid:
+        raise PatchsetError(
+            f"{where}: the result for {diff.new_path} is blob {oid[:12]}, the patch says {diff.new_oid[:12]}",
+            hint=f"the patch was edited by hand; make it exact with: forktool import {file}",
+        )
+    return Entry(mode, oid), content
 
 
 def _old_entry(diff: FileDiff, tree: Overlay, *, where: str) -> Entry | None:
@@ -81,10 +111,16 @@ def _old_entry(diff: FileDiff, tree: Overlay, *, where: str) -> Entry | None:
             f"{where}: {diff.old_path} is blob {entry.oid[:12]} in {tree.label}, the patch was made on {named[:12]}",
             hint="the patches before it changed, or the base did: see `forktool check`",
         )
+    if diff.old_mode is not None and diff.old_mode is not entry.mode:
+        raise PatchsetError(
+            f"{where}: {diff.old_path} has mode {entry.mode} in {tree.label}, the patch was made on {diff.old_mode}"
+        )
     return entry
 
 
-def _submodule(diff: FileDiff, where: str) -> Oid:
+def _submodule(diff: FileDiff, old_entry: Entry | None, where: str) -> Oid:
+    if old_entry is not None and not diff.hunks:
+        return old_entry.oid  # only renamed
     for hunk in diff.hunks:
         for line in hunk.new_lines:
             match = _SUBMODULE.fullmatch(line)

@@ -7,13 +7,11 @@ unidiff is not used here: 1.0.1 cannot quote paths, loses binary payloads and cu
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from forktool.core.binary_diff import BinaryChange, DamagedBinaryError, read_binary
 from forktool.core.objects import Mode
 from forktool.errors import PatchsetError
 
@@ -47,26 +45,6 @@ class Hunk:
     def new_lines(self) -> list[bytes]:
         """What is there after: context and added lines, without signs."""
         return [line[1:] for line in self.lines if line[:1] != b"-"]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BinaryChange:
-    """A `GIT binary patch` block: the whole new content, or a git delta against the old one."""
-
-    is_delta: bool
-    size: int
-    payload: bytes
-
-    def apply(self, before: bytes) -> bytes:
-        """The new content.
-
-        Raises:
-            ValueError: the payload does not fit `before`.
-        """
-        result = _apply_delta(before, self.payload) if self.is_delta else self.payload
-        if len(result) != self.size and not self.is_delta:
-            raise ValueError(f"{len(result)} bytes instead of {self.size}")
-        return result
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -219,6 +197,9 @@ class _Parser:
                 raise self.error("expected a `+++` line after `---`")
             self.at += 1
             hunks = self.hunks()
+        for path in (old, new):
+            if not is_inside(path):
+                raise self.error(f"{path!r} is no path inside a source tree", at=start)
         return FileDiff(
             old_path=None if is_new else old,
             new_path=None if is_deleted else new,
@@ -244,7 +225,7 @@ class _Parser:
         They are unambiguous only when quoted or equal; for renames the later `rename from` line decides.
         """
         if rest.startswith(b'"'):
-            end = _quoted_end(rest)
+            end = quoted_end(rest)
             old, new = unquote(rest[:end]), unquote(rest[end + 1 :])
         elif rest.endswith(b'"'):
             begin = rest.index(b' "')
@@ -300,83 +281,16 @@ class _Parser:
         )
 
     def binary(self) -> BinaryChange:
-        self.at += 1
-        change = self.binary_block()
-        if self.peek().startswith((b"literal ", b"delta ")):
-            self.binary_block()
+        try:
+            change, self.at = read_binary(self.lines, self.at)
+        except DamagedBinaryError as error:
+            raise self.error(str(error), at=error.at) from None
         return change
 
-    def binary_block(self) -> BinaryChange:
-        kind, _, size = self.peek().strip().partition(b" ")
-        start = self.at
-        if kind not in (b"literal", b"delta") or not size.isdigit():
-            raise self.error("expected `literal SIZE` or `delta SIZE`")
-        self.at += 1
-        packed = bytearray()
-        while self.peek().strip():
-            line = self.peek().rstrip(b"\n")
-            length = line[0] - 64 if line[0] <= 90 else line[0] - 70  # A-Z: 1..26, a-z: 27..52
-            try:
-                packed += base64.b85decode(line[1:])[:length]
-            except (ValueError, binascii.Error):
-                raise self.error("damaged binary patch: not base 85") from None
-            self.at += 1
-        self.at += 1
-        try:
-            payload = zlib.decompress(packed)
-        except zlib.error:
-            raise self.error("damaged binary patch: zlib refuses it", at=start) from None
-        if len(payload) != int(size):
-            raise self.error(f"damaged binary patch: {len(payload)} bytes, not {int(size)}", at=start)
-        return BinaryChange(is_delta=kind == b"delta", size=int(size), payload=payload)
 
-
-def _apply_delta(base: bytes, delta: bytes) -> bytes:
-    """Apply a git delta; see gitformat-pack(5), "Deltified representation".
-
-    Raises:
-        ValueError: it is for another base, or damaged.
-    """
-    at = 0
-
-    def number() -> int:
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = delta[at]
-            at += 1
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if not byte & 0x80:
-                return value
-
-    try:
-        source_size, result_size = number(), number()
-        if source_size != len(base):
-            raise ValueError("the delta is for another old file")
-        result = bytearray()
-        while at < len(delta):
-            operation = delta[at]
-            at += 1
-            if not operation & 0x80:
-                result += delta[at : at + operation]
-                at += operation
-                continue
-            offset = size = 0
-            for bit in range(4):
-                if operation & (1 << bit):
-                    offset |= delta[at] << (8 * bit)
-                    at += 1
-            for bit in range(3):
-                if operation & (0x10 << bit):
-                    size |= delta[at] << (8 * bit)
-                    at += 1
-            result += base[offset : offset + (size or 0x10000)]
-    except IndexError:
-        raise ValueError("the delta is damaged") from None
-    if len(result) != result_size:
-        raise ValueError("the delta is damaged")
-    return bytes(result)
+def is_inside(path: str) -> bool:
+    """Whether a path stays inside the tree and out of `.git`, as git asks of its index (git's verify_path)."""
+    return all(part and part not in (".", "..") and part.lower() != ".git" for part in path.split("/"))
 
 
 def unquote(text: bytes) -> str:
@@ -391,9 +305,10 @@ def unquote(text: bytes) -> str:
     return _ESCAPE.sub(character, text[1:-1]).decode("utf-8", "surrogateescape")
 
 
-def _quoted_end(text: bytes) -> int:
+def quoted_end(text: bytes) -> int:
+    """Where the C-quoted string that `text` begins with ends: the index after its closing quote."""
     at = 1
-    while text[at : at + 1] != b'"':
+    while at < len(text) and text[at : at + 1] != b'"':
         at += 2 if text[at : at + 1] == b"\\" else 1
     return at + 1
 

@@ -6,6 +6,7 @@ Documentation/format-patch-caveats.adoc). `unsafe_lines` finds every line of a m
 
 from __future__ import annotations
 
+import binascii
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ _MONTHS = {
     name: number
     for number, name in enumerate("JanFebMarAprMayJunJulAugSepOctNovDec"[i : i + 3] for i in range(0, 36, 3))
 }
+_ENCODED = re.compile(r"=\?([^?\s]+)\?([bBqQ])\?([^?\s]*)\?=")
 _ADDRESS = re.compile(r"\s*(.*?)\s*<([^<>]*)>\s*")
 
 
@@ -51,7 +53,7 @@ def parse_mail(text: bytes, *, name: str) -> Mail:
     head, blank, rest = text.partition(b"\n\n")
     if not blank:
         raise PatchsetError(f"{name}:1: the patch has no message")
-    headers = _headers(head)
+    headers = read_headers(head.partition(b"\n")[2])
     for wanted in ("from", "date", "subject"):
         if wanted not in headers:
             raise PatchsetError(f"{name}:2: the patch has no {wanted.capitalize()} header")
@@ -59,15 +61,16 @@ def parse_mail(text: bytes, *, name: str) -> Mail:
     body_bytes = rest[: start.start()] if start else rest
     diff = rest[start.start() :] if start else b""
     body = body_bytes.decode("utf-8", "surrogateescape").strip("\n")
-    subject = headers["subject"]
+    subject = decoded(headers["subject"])
     message = f"{subject}\n\n{body}\n" if body else f"{subject}\n"
     line = (head + blank + body_bytes).count(b"\n") + 1
     return Mail(author=_author(headers, name), message=message, diff=diff, diff_line=line)
 
 
-def _headers(head: bytes) -> dict[str, str]:
+def read_headers(head: bytes) -> dict[str, str]:
+    """The header lines of a mail, unfolded but not decoded, by lower-case name; the last of a name counts."""
     unfolded: list[bytes] = []
-    for line in head.split(b"\n")[1:]:
+    for line in head.split(b"\n"):
         if line[:1] in (b" ", b"\t") and unfolded:
             unfolded[-1] += line
         else:
@@ -75,28 +78,47 @@ def _headers(head: bytes) -> dict[str, str]:
     found: dict[str, str] = {}
     for line in unfolded:
         key, _, value = line.partition(b":")
-        found[key.decode("ascii", "replace").lower()] = _decoded(value.strip())
+        found[key.decode("ascii", "replace").lower()] = value.strip().decode("utf-8", "surrogateescape")
     return found
 
 
-def _decoded(value: bytes) -> str:
-    text = value.decode("utf-8", "surrogateescape")
+def decoded(text: str) -> str:
+    """A header's text with its encoded words read (RFC 2047); what is not encoded stays as it is."""
     if "=?" not in text:
         return text
-    from email.header import decode_header, make_header
 
-    # RFC 2047: white space between two encoded words is not part of the text; git folds there.
-    return str(make_header(decode_header(re.sub(r"\?=\s+=\?", "?==?", text))))
+    def word(match: re.Match[str]) -> str:
+        charset, kind, payload = match.groups()
+        try:
+            if kind in "qQ":
+                raw = binascii.a2b_qp(payload.encode("ascii"), header=True)
+            else:
+                raw = binascii.a2b_base64(payload.encode("ascii"))
+            return raw.decode(charset.partition("*")[0])
+        except (ValueError, LookupError):
+            return match[0]
+
+    # White space between two encoded words is not part of the text; git folds there.
+    return _ENCODED.sub(word, re.sub(r"(?<=\?=)\s+(?==\?[^?\s]+\?[bBqQ]\?)", "", text))
+
+
+def named_address(text: str) -> tuple[str, str] | None:
+    """Name and address of a From header as it is written; None where it is no `NAME <ADDRESS>`."""
+    match = _ADDRESS.fullmatch(text)
+    if match is None:
+        return None
+    person = match[1]
+    if len(person) > 1 and person[0] == person[-1] == '"':
+        # Only quotes of the header itself: an encoded word may hold quotes that belong to the name.
+        person = re.sub(r"\\(.)", r"\1", person[1:-1])
+    return decoded(person), match[2]
 
 
 def _author(headers: dict[str, str], name: str) -> Person:
-    match = _ADDRESS.fullmatch(headers["from"])
-    if match is None:
+    found = named_address(headers["from"])
+    if found is None:
         raise PatchsetError(f"{name}:2: the From header holds no name and address")
-    person = match[1]
-    if len(person) > 1 and person[0] == person[-1] == '"':
-        person = re.sub(r"\\(.)", r"\1", person[1:-1])
-    return Person(name=person, email=match[2], when=raw_date(headers["date"], name=name))
+    return Person(name=found[0], email=found[1], when=raw_date(headers["date"], name=name))
 
 
 def raw_date(text: str, *, name: str) -> str:
@@ -127,14 +149,14 @@ class UnsafeLine:
 
 _UNSAFE = (
     (re.compile(r"diff -|Index: "), "git ends the message here and reads a diff"),
-    (re.compile(r"--- |---$"), "git ends the message here"),
+    (re.compile(r"--- |---\s*$"), "git ends the message here"),
     (re.compile(r"\s+--- \S.*"), "quilt and patch(1) read an indented diff"),
     (re.compile(r"\s*@@ -\d+(,\d+)? \+\d+(,\d+)? @@"), "quilt and patch(1) read a hunk"),
     (re.compile(r">*From [0-9a-f]{40} |From .*\d\d:\d\d:\d\d"), "a mailbox reader splits the patch here"),
     (re.compile(r"\s*-+\s*(>8|8<|%<|>%)\s*-+"), "git mailinfo --scissors cuts the message here"),
     (re.compile(r"-- ?$"), "a mail signature begins here"),
 )
-_IN_BODY_HEADER = re.compile(r"(From|Subject|Date):", re.IGNORECASE)
+_IN_BODY_HEADER = re.compile(r"(?i:From|Subject|Date):|\[PATCH\](\s|$)")
 
 
 def unsafe_lines(message: str) -> Iterator[UnsafeLine]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-_TRAILER = re.compile(r"([A-Za-z0-9][A-Za-z0-9-]*): ?(.*)")
+_TRAILER = re.compile(r"([A-Za-z0-9][A-Za-z0-9-]*):(?!//) ?(.*)")
 
 FORK_KEYS = ("Forwarded", "Applied-Upstream", "Origin", "Bug", "Reason", "Drop-When", "Last-Update")
 """Trailers that speak to the fork's maintainers, not to upstream."""
@@ -51,3 +51,11 @@ def join_trailers(text: str, trailers: tuple[Trailer, ...]) -> str:
     if not trailers:
         return body + "\n"
     return body + "\n\n" + "".join(f"{key}: {value}\n" for key, value in trailers)
+
+
+def with_trailer(message: str, key: str, value: str) -> str:
+    """The message with one more trailer at its end, every other byte kept; unchanged where it is there already."""
+    trailers = split_trailers(message)[1]
+    if (key.lower(), value) in ((name.lower(), text) for name, text in trailers):
+        return message
+    return message.rstrip("\n") + ("\n" if trailers else "\n\n") + f"{key}: {value}\n"
