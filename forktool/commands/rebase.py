@@ -181,6 +181,9 @@ class _Rebase:
         base_tag = self._patchset.series.base.tag
         self._upstream.prepare([base_tag, self._onto])
         base, onto = base_tree(self._upstream, self._patchset), self._upstream.tree(self._onto)
+        for name in self._patchset.series.names:
+            if name not in self._patchset.probes:
+                self._project.console.warning(f"{name} has no probe: it is judged without one")
         replayer = Replayer(self._patchset, base, self._store, self._project.probes(self._patchset))
         replayed = replayer.replay(
             [onto],
