@@ -47,7 +47,9 @@ class _Watch:
     """Notes which probes look at more than their tree: such an answer holds for this moment only."""
 
     def __init__(self, folders: Sequence[str]) -> None:
-        self._ours = tuple(map(_folder, folders))
+        # What a module asks of the machine when it is imported, as torch does, is no answer to the probe's question.
+        self._ours = (*map(_folder, folders), "/proc/", "/sys/")
+        self._import_path = frozenset(map(_folder, sys.path))
         self.running: str | None = None
         self.strayed: set[str] = set()
         sys.addaudithook(self._look)
@@ -58,8 +60,11 @@ class _Watch:
         path = arguments[0] if event in ("open", "os.listdir", "os.scandir") else None
         if isinstance(path, int) or path == os.devnull:
             return
-        if path is None or not _folder(os.fsdecode(path)).startswith(self._ours):
-            self.strayed.add(self.running)
+        if path is not None:
+            folder = _folder(os.fsdecode(path))
+            if folder.startswith(self._ours) or (event == "os.listdir" and folder in self._import_path):
+                return
+        self.strayed.add(self.running)
 
 
 def _folder(path: str) -> str:
