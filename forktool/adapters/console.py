@@ -45,8 +45,7 @@ class Console:
         self._err = stderr or sys.stderr
         self._verbosity = verbosity
         self.as_json = as_json
-        if verbosity is Verbosity.VERBOSE:
-            _echo_commands(self._err)
+        _echo_commands(self._err if verbosity is Verbosity.VERBOSE else None)
 
     def answer(self, text: str = "") -> None:
         """A line of the answer."""
@@ -128,10 +127,14 @@ def _painted(text: str, style: str, stream: TextIO) -> str:
     return f"\x1b[{_STYLES[style]}m{text}\x1b[0m"
 
 
-def _echo_commands(stream: TextIO) -> None:
+def _echo_commands(stream: TextIO | None) -> None:
+    logger = logging.getLogger("forktool")
+    logger.handlers.clear()
+    logger.setLevel(logging.NOTSET)
+    if stream is None:
+        return
     channel = logging.StreamHandler(stream)
     channel.setFormatter(logging.Formatter("%(message)s"))
-    logger = logging.getLogger("forktool")
-    logger.handlers[:] = [channel]
+    logger.addHandler(channel)
     logger.setLevel(logging.DEBUG)
     logger.propagate = False

@@ -18,6 +18,7 @@ from forktool.errors import OutsideError, ToolMissingError
 Process = subprocess.Popen[bytes]
 FailedError = subprocess.CalledProcessError
 """What libraries raise that start programs themselves."""
+_GRACE_S = 2.0
 _log = logging.getLogger(__name__)
 
 
@@ -103,11 +104,20 @@ def run(
         try:
             stdout, stderr = process.communicate(stdin, timeout=timeout)
         except subprocess.TimeoutExpired as error:
-            process.kill()
+            _end(process)
             raise OutsideError(f"{argv[0]} did not end within {timeout:g} s and was killed") from error
         except BaseException:
-            process.kill()
+            _end(process)
             raise
     return Completed(
         argv=tuple(str(word) for word in argv), returncode=process.returncode, stdout=stdout, stderr=stderr
     )
+
+
+def _end(process: Process) -> None:
+    """Ask, then kill: a git that is killed outright leaves its lock files and its own children behind."""
+    process.terminate()
+    try:
+        process.wait(timeout=_GRACE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()

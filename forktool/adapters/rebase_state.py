@@ -31,8 +31,11 @@ class RebaseState:
     """The tree that was offered for a suspect: an unchanged one is not a decision."""
 
 
+REBASE_FILE = "rebase.json"
+
+
 def _file(state: State) -> Path:
-    return state.home / "rebase.json"
+    return state.home / REBASE_FILE
 
 
 def load_rebase(state: State) -> RebaseState | None:
