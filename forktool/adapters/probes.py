@@ -14,6 +14,7 @@ import sys
 import sysconfig
 import tempfile
 import threading
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -85,10 +86,15 @@ class Probes:
                 answers[name, tree] = known
             else:
                 jobs.append(ProbeJob(name=name, file=file, tree=tree))
-        for job, (result, is_repeatable) in _run_worker(jobs).items():
-            answers[jobs[job].name, jobs[job].tree] = result
+        learned: set[PatchName] = set()
+        for number, (result, is_repeatable) in _run_worker(jobs).items():
+            job = jobs[number]
+            answers[job.name, job.tree] = result
             if is_repeatable:
-                self._remember(jobs[job], result)
+                record: dict[str, object] = {"reads": job.reads, "colour": result.colour.value, "detail": result.detail}
+                self._records(job.name).append(record)
+                learned.add(job.name)
+        self._keep(learned)
         return answers
 
     def reads(self, name: PatchName) -> frozenset[str]:
@@ -126,11 +132,10 @@ class Probes:
                 return ProbeResult(colour=ProbeColour(str(record["colour"])), detail=str(record["detail"]))
         return None
 
-    def _remember(self, job: ProbeJob, result: ProbeResult) -> None:
-        records = self._records(job.name)
-        records.append({"reads": job.reads, "colour": result.colour.value, "detail": result.detail})
-        folder = self._state.directory("probes")
-        self._state.write(folder / f"{self._key(job.name)}.json", json.dumps(records).encode())
+    def _keep(self, names: Iterable[PatchName]) -> None:
+        for name in names:
+            file = self._state.directory("probes") / f"{self._key(name)}.json"
+            self._state.write(file, json.dumps(self._records(name)).encode())
 
 
 def _oid(tree: SourceTree, path: str) -> str | None:
@@ -159,10 +164,11 @@ def _run_worker(jobs: list[ProbeJob]) -> dict[int, _Answer]:
     environment.pop("PYTEST_ADDOPTS", None)
     command = [sys.executable, "-m", "forktool.adapters.probe_worker"]
     with tempfile.TemporaryFile() as said, process.start(command, env=environment, stderr=said) as worker:
+        conversation = _Conversation(worker, jobs, said)
         try:
-            return _Conversation(worker, jobs, said).results()
+            return conversation.results()
         finally:
-            worker.kill()
+            conversation.close()
 
 
 class _Conversation:
@@ -170,8 +176,11 @@ class _Conversation:
         if worker.stdin is None or worker.stdout is None:
             raise OutsideError("the probe process has no pipes")
         self._worker, self._in, self._out, self._said = worker, worker.stdin, worker.stdout, said
-        self._hangs = False
         self._running = ""
+        self._heard = time.monotonic()
+        self._hangs = False
+        self._over = threading.Event()
+        threading.Thread(target=self._watch, daemon=True).start()
         self._jobs = {(str(job.file), str(number)): number for number, job in enumerate(jobs)}
         self._list = jobs
 
@@ -209,19 +218,24 @@ class _Conversation:
             raise self._died() from None
 
     def _receive(self) -> dict[str, object]:
-        alarm = threading.Timer(_SILENCE_LIMIT_S, self._end)
-        alarm.start()
-        try:
-            line = self._out.readline()
-        finally:
-            alarm.cancel()
+        line = self._out.readline()
+        self._heard = time.monotonic()
         if not line:
             raise self._died()
         message: dict[str, object] = json.loads(line)
         return message
 
-    def _end(self) -> None:
-        self._hangs = True
+    def _watch(self) -> None:
+        """End a worker that says nothing for too long."""
+        while not self._over.wait(max(0.0, self._heard + _SILENCE_LIMIT_S - time.monotonic())):
+            if time.monotonic() - self._heard >= _SILENCE_LIMIT_S:
+                self._hangs = True
+                self._worker.kill()
+                return
+
+    def close(self) -> None:
+        """End the worker."""
+        self._over.set()
         self._worker.kill()
 
     def _died(self) -> OutsideError:

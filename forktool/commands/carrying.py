@@ -166,6 +166,24 @@ class Carrier:
     ) -> Meeting:
         plan = plan_replay(changes, before, target)
         meeting = self._merge(patch, plan, before, after, target)
+        facts = self._facts(patch, changes, plan, meeting, before, after, target)
+        if meeting.kind is MergeKind.CONFLICT and not judge(patch.name, facts).verdict.is_dropped:
+            settled = self._settle(patch, meeting, target)
+            if settled is not None:
+                meeting = settled
+                facts = self._facts(patch, changes, plan, meeting, before, after, target)
+        return replace(meeting, facts=facts)
+
+    def _facts(
+        self,
+        patch: Patch,
+        changes: tuple[Change, ...],
+        plan: Plan,
+        meeting: Meeting,
+        before: Overlay,
+        after: Overlay,
+        target: Overlay,
+    ) -> Facts:
         touched = dict.fromkeys((*meeting.changes, *meeting.stages))
         moved = moved_paths(changes, before, target, touched)
         in_place = plan.is_trivial or (
@@ -185,7 +203,7 @@ class Carrier:
         if meeting.by_person:
             # Whoever settles a conflict chooses which side's lines to lose.
             findings = tuple(finding for finding in findings if finding.kind not in _LOSSES)
-        facts = Facts(
+        return Facts(
             merge=meeting.kind,
             merge_detail=meeting.detail,
             in_place=in_place,
@@ -197,7 +215,6 @@ class Carrier:
             decision=self._decisions.get(patch.name),
             by_hand=patch.name in self._settled,
         )
-        return replace(meeting, facts=facts)
 
     def _is_spliced(
         self, change: Change, meeting: Meeting, before: Overlay, after: Overlay, target: Overlay
@@ -253,7 +270,15 @@ class Carrier:
         if merge.is_clean:
             kind = MergeKind.CLEAN if changes else MergeKind.EMPTY
             return Meeting(kind=kind, changes=changes, contents=contents)
-        return self._settle(patch, merge, changes, contents, target)
+        return Meeting(
+            kind=MergeKind.CONFLICT,
+            detail=next((text for text in merge.messages if text.startswith("CONFLICT")), ""),
+            changes=changes,
+            contents=contents,
+            stages=merge.conflicts,
+            texts=_marked_texts(merge),
+            messages=merge.messages,
+        )
 
     def _git_merge(self, patch: Patch, plan: Plan, before: Overlay, after: Overlay, target: Overlay) -> Merge:
         labels = (self._base.label, self._onto.label, patch.name)
@@ -276,67 +301,47 @@ class Carrier:
         """All paths that one patch alone touches, merged by one process: they cannot depend on each other."""
         return merge_ahead(self._store, self._applied, self._onto)
 
-    def _settle(
-        self,
-        patch: Patch,
-        merge: Merge,
-        changes: dict[str, Entry | None],
-        contents: dict[Oid, bytes],
-        target: Overlay,
-    ) -> Meeting:
-        """Try recorded, then structural resolutions on what conflicts."""
-        texts = _marked_texts(merge)
+    def _settle(self, patch: Patch, conflict: Meeting, target: Overlay) -> Meeting | None:
+        """Try recorded, then structural resolutions; None where a path stays in conflict."""
         solved: dict[str, tuple[bytes, str]] = {}
         by_record: frozenset[str] = frozenset()
         folder = self._patchset.path / RESOLUTIONS
-        if texts and recorded(folder):
-            stages = {path: (merge.conflicts[path], text) for path, text in texts.items()}
+        if conflict.texts and recorded(folder):
+            stages = {path: (conflict.stages[path], text) for path, text in conflict.texts.items()}
             found = replay_resolutions(self._store, folder, stages)
             by_record = frozenset(found)
             solved |= {path: (content, f"recorded resolution in {path}") for path, content in found.items()}
         review: list[Review] = []
-        for path, text in texts.items():
+        for path, text in conflict.texts.items():
             if path in solved:
                 continue
             resolution = resolve(path, conflicted=text)
             if resolution is None:
-                continue
+                return None
             solved[path] = (resolution.content, f"structural resolution in {path}")
-            review += [
-                Review(
-                    path=path,
-                    line=region.line,
-                    sides=(
-                        (self._onto.label, region.ours),
-                        (patch.name, region.theirs),
-                        ("result", region.result),
-                    ),
+            labels = (self._onto.label, patch.name, "result")
+            for region in resolution.regions:
+                texts = (region.ours, region.theirs, region.result)
+                review.append(
+                    Review(path=path, line=region.line, sides=tuple(zip(labels, texts, strict=True)))
                 )
-                for region in resolution.regions
-            ]
-        if set(solved) != set(merge.conflicts):
-            detail = next((text for text in merge.messages if text.startswith("CONFLICT")), "")
-            return Meeting(
-                kind=MergeKind.CONFLICT, detail=detail, changes=changes, contents=contents,
-                stages=merge.conflicts, texts=texts, messages=merge.messages,
-            )  # fmt: skip
+        if set(solved) != set(conflict.stages):
+            return None
+        changes, contents = dict(conflict.changes), dict(conflict.contents)
         for path, (content, _how) in solved.items():
             marked = changes[path]
             if marked is not None:
                 changes[path] = Entry(marked.mode, blob_id(content))
                 contents[blob_id(content)] = content
-        ours = {path: target.entry(path) for path in changes}
-        changes = {path: entry for path, entry in changes.items() if entry != ours[path]}
-        return Meeting(
+        changes = {path: entry for path, entry in changes.items() if entry != target.entry(path)}
+        return replace(
+            conflict,
             kind=MergeKind.RESOLVED if changes else MergeKind.EMPTY,
             detail="; ".join(how for _content, how in solved.values()),
             changes=changes,
             contents=contents,
-            stages=merge.conflicts,
-            texts=texts,
-            messages=merge.messages,
             review=tuple(review),
-            by_person=any(path in by_record for path in solved),
+            by_person=bool(by_record),
         )
 
 
