@@ -53,7 +53,9 @@ Add = Callable[..., Parser]
 def _add_common(to: Parser) -> None:
     group = to.add_argument_group("common options")
     quiet = argparse.SUPPRESS
-    group.add_argument("--patchset", metavar="DIR", default=quiet, help="the patchset (default: patchset/)")
+    group.add_argument(
+        "--patchset", metavar="DIR", default=quiet, help="the patchset (default: patchset/, here or above)"
+    )
     group.add_argument("--json", action="store_true", default=quiet, help="the answer as one JSON document")
     group.add_argument("--offline", action="store_true", default=quiet, help="never use the network")
     group.add_argument(

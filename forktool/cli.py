@@ -54,20 +54,32 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.OUTSIDE
     except Exception as error:  # noqa: BLE001 - the one edge: whatever comes here is a bug
-        return _report_bug(error, console, Path(common["patchset"] or "patchset"))
+        return _report_bug(error, console, _patchset(common))
 
 
 def _run(common: dict[str, Any], options: dict[str, Any], console: Console) -> int:
     from forktool.adapters.state import State
     from forktool.commands.project import Project, state_home
 
-    path = Path(common["patchset"] or "patchset")
+    path = _patchset(common)
     project = Project(
         path=path, state=State(state_home(path)), console=console, offline=bool(common["offline"])
     )
     module, _, function = str(common["run"]).partition(":")
     command: Callable[..., int] = getattr(import_module(module), function)
     return command(project, **options)
+
+
+def _patchset(common: dict[str, Any]) -> Path:
+    """The patchset that was named, else `patchset/` here or in the nearest folder above, as git finds its own."""
+    if common["patchset"]:
+        return Path(common["patchset"])
+    here = Path("patchset")
+    if common["run"] == "forktool.commands.init:init":
+        return here
+    above = (folder / here for folder in (Path.cwd(), *Path.cwd().parents))
+    found = next((folder for folder in above if (folder / "patchset.toml").is_file()), None)
+    return Path(os.path.relpath(found)) if found is not None else here
 
 
 def _report_bug(error: Exception, console: Console, patchset: Path) -> ExitCode:

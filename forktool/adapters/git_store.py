@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
 import tempfile
-import time
 import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -42,9 +40,6 @@ _LOOSE_LIMIT = 64
 
 _MEMORY_NEEDED = 1 << 30
 """Bytes free in /dev/shm before scratch objects go there: a container may have 64 MB."""
-_HELD_LOCK = re.compile(rb"(?:Unable to create|could not lock)[^\n]*: File exists")
-_STALE_S = 600.0
-"""A lock file older than this has lost its git: they are held for moments, and for a fetch's last step."""
 
 _KEPT = ("GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS", "GIT_EXEC_PATH")
 
@@ -134,23 +129,31 @@ class GitStore:
             ToolMissingError: git is missing or older than `MINIMUM_GIT`.
         """
         if (self.path / "HEAD").is_file():
-            self._remove_stale_locks()
             return
         self._check_version()
+        # Made beside and moved in place: a git init that is killed leaves a repository without a HEAD to trust.
+        made_at = self.path.with_name(f"{self.path.name}.new")
         with translated(f"cannot make {self.path}"):
             self.path.parent.mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(made_at, ignore_errors=True)
         made = process.run(
-            ["git", "init", "--quiet", "--bare", "--object-format=sha1", "--template=", self.path],
+            ["git", "init", "--quiet", "--bare", "--object-format=sha1", "--template=", made_at],
             env=sealed_environment(),
         )
         if made.returncode:
             raise GitError(f"cannot make {self.path}: {made.last_line}")
+        with translated(f"cannot make {self.path}"):
+            shutil.rmtree(self.path, ignore_errors=True)
+            made_at.rename(self.path)
 
-    def _remove_stale_locks(self) -> None:
-        """A git that was killed outright leaves `config.lock` or `shallow.lock`, which stop every later git."""
-        for lock in self.path.glob("*.lock"):
-            with contextlib.suppress(OSError):
-                if time.time() - lock.stat().st_mtime > _STALE_S:
+    def remove_locks(self) -> None:
+        """Remove lock files that a git left when it was killed: they would stop every later one.
+
+        Only for a caller that holds the state's lock, which every git of an earlier run held as well.
+        """
+        for pattern in ("*.lock", "refs/**/*.lock", "worktrees/*/*.lock"):
+            for lock in self.path.glob(pattern):
+                with contextlib.suppress(OSError):
                     lock.unlink()
 
     def _check_version(self) -> None:
@@ -202,11 +205,7 @@ class GitStore:
         """
         done = self.try_git(*args, stdin=stdin, configuration=configuration)
         if done.returncode:
-            held = _HELD_LOCK.search(done.stderr)
-            raise GitError(
-                f"git {args[0]}: {held[0].decode('utf-8', 'replace') if held else done.last_line}",
-                hint=f"if no git runs there any more: rm {self.path}/*.lock" if held else None,
-            )
+            raise GitError(f"git {args[0]}: {done.last_line}")
         return done.stdout
 
     def resolve(self, revision: str) -> Oid | None:

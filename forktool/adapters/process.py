@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 import shlex
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -19,6 +20,7 @@ Process = subprocess.Popen[bytes]
 FailedError = subprocess.CalledProcessError
 """What libraries raise that start programs themselves."""
 _GRACE_S = 2.0
+_held_by_git: list[int] = []
 _log = logging.getLogger(__name__)
 
 
@@ -39,6 +41,16 @@ class Completed:
             if lines:
                 return lines[-1].strip()
         return f"exit status {self.returncode}"
+
+
+@contextmanager
+def held_by_git(descriptor: int) -> Iterator[None]:
+    """Hand a locked file on to every git started meanwhile: where we are killed, they hold the lock to their end."""
+    _held_by_git.append(descriptor)
+    try:
+        yield
+    finally:
+        _held_by_git.remove(descriptor)
 
 
 def start(
@@ -67,6 +79,7 @@ def start(
             stdout=stdout,
             stderr=stderr,
             start_new_session=new_session,
+            pass_fds=_held_by_git if command[0] == "git" else (),
         )
     except FileNotFoundError as error:
         if cwd is not None and not cwd.is_dir():

@@ -7,11 +7,16 @@ import errno
 import fcntl
 import os
 import secrets
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
+from forktool.adapters.process import held_by_git
 from forktool.errors import DiskError, LockedError
+
+_ORPHAN_WAIT_S = 5.0
 
 _README = """\
 forktool's state. Nothing in here is the truth; that is in patchset/.
@@ -81,6 +86,7 @@ class State:
 
     def __init__(self, home: Path) -> None:
         self.home = home
+        self.is_locked = False
 
     def directory(self, *parts: str) -> Path:
         """A folder inside, made if it is not there.
@@ -104,7 +110,9 @@ class State:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the state for one command. The kernel lets go when the process ends, however it ends.
+        """Hold the state for one command.
+
+        The kernel lets go when the process ends, however it ends, and with it every git that it started.
 
         Raises:
             LockedError: another forktool holds it.
@@ -113,15 +121,44 @@ class State:
         with translated(f"cannot lock {path}"):
             stream = path.open("a+b")
         with stream:
+            self._wait_for(stream)
+            stream.truncate(0)
+            stream.write(f"process {os.getpid()}\n".encode())
+            stream.flush()
+            self.is_locked = True
+            try:
+                with held_by_git(stream.fileno()):
+                    yield
+            finally:
+                self.is_locked = False
+
+    def _wait_for(self, stream: IO[bytes]) -> None:
+        """Lock now; where the owner was killed, wait a little for the git that it left to end."""
+        until = time.monotonic() + _ORPHAN_WAIT_S
+        while True:
             try:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 stream.seek(0)
-                owner = stream.read().decode("utf-8", "replace").strip() or "another process"
+                owner = stream.read().decode("utf-8", "replace").strip()
+                if _is_gone(owner) and time.monotonic() < until:
+                    time.sleep(0.02)
+                    continue
+                left = f"a git that {owner} left running" if _is_gone(owner) else owner or "another process"
                 raise LockedError(
-                    f"{self.home} is in use by {owner}", hint="wait for it, or set FORKTOOL_HOME"
+                    f"{self.home} is in use by {left}", hint="wait for it, or set FORKTOOL_HOME"
                 ) from error
-            stream.truncate(0)
-            stream.write(f"process {os.getpid()}\n".encode())
-            stream.flush()
-            yield
+            return
+
+
+def _is_gone(owner: str) -> bool:
+    number = owner.removeprefix("process ")
+    if not number.isdigit():
+        return False
+    try:
+        os.kill(int(number), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False

@@ -53,6 +53,8 @@ class Project:
         store = GitStore(self.state.home / "upstream.git")
         self.state.directory()
         store.create()
+        if self.state.is_locked:
+            store.remove_locks()
         with store:
             yield store
 

@@ -28,7 +28,7 @@ from forktool.commands.stopping import show_stop, stop_work_tree
 from forktool.core.objects import Entry, Mode, Oid
 from forktool.core.report import STYLES, name_width, outcome_lines, rebase_document, tally
 from forktool.core.series import PatchName
-from forktool.core.verdict import Choice, Decision, Outcome, Verdict
+from forktool.core.verdict import Choice, Decision, MergeKind, Outcome, Verdict
 from forktool.errors import ExitCode, PatchsetError, RequestError, StoppedError
 
 
@@ -229,13 +229,20 @@ class _Rebase:
         )
         carried = commits_on_tag(replayed, self._store, self._upstream.commit(self._onto), onto)
         self._store.persist([*on_base.objects, *carried.objects])
-        work, proposal = stop_work_tree(
-            self._store,
-            self._project.state.home / "conflict",
-            at=carried.tip,
-            pick=on_base.commits[name],
-            resolutions=self._patchset.path / RESOLUTIONS,
-        )
+        kept = WorkTree(self._project.state.home / "conflict")
+        if running.stopped_at == name and name in running.settled and kept.exists:
+            # What a person made there is a suspect, not a conflict again: it stays for them to go on with.
+            work, proposal = kept, kept.take_tree()
+        else:
+            facts = next(step.facts for step in replayed.steps if step.patch.name == name)
+            is_refused = facts is not None and facts.merge is MergeKind.RESOLVED
+            work, proposal = stop_work_tree(
+                self._store,
+                kept.path,
+                at=carried.tip,
+                pick=on_base.commits[name],
+                resolutions=None if is_refused else self._patchset.path / RESOLUTIONS,
+            )
         save_rebase(
             self._project.state,
             replace(running, stopped_at=name, proposal=proposal),

@@ -17,11 +17,18 @@ from forktool.core.verdict import Verdict
 
 
 def stop_work_tree(
-    store: GitStore, path: Path, *, at: Oid, pick: Oid, resolutions: Path
+    store: GitStore, path: Path, *, at: Oid, pick: Oid, resolutions: Path | None
 ) -> tuple[WorkTree, str | None]:
     """A work tree at the patches carried so far, with the patch that stopped picked onto it.
 
     Returns the work tree and the id of the tree it proposes, None where it holds a conflict.
+
+    Args:
+        store: holds the commits.
+        path: where to make it.
+        at: the commit to check out.
+        pick: the patch's commit on the base.
+        resolutions: recorded ones for git to replay; None where they were tried and refused.
 
     Raises:
         GitError: git failed.
@@ -29,7 +36,8 @@ def stop_work_tree(
     cache = store.path / "rr-cache"
     shutil.rmtree(cache, ignore_errors=True)
     cache.mkdir(parents=True)
-    install_cache(resolutions, store.path)
+    if resolutions is not None:
+        install_cache(resolutions, store.path)
     work = add_work_tree(store, path, at)
     work.try_git("cherry-pick", "--no-commit", "--keep-redundant-commits", pick)
     if work.unmerged():
