@@ -241,6 +241,9 @@ class _Facts:
         for change in self.changes:
             touched.update(olds[change.old_start : change.old_end], news[change.new_start : change.new_end])
         wanted = {line for line in touched if is_telling(self.path, line)}
+        if not self.is_python and self.upstream != self.after:
+            # Without scopes, one of several equal lines cannot be told from the others.
+            wanted -= set(olds) & set(news)
         return _Sides(
             before=self._count(self.before, wanted),
             after=self._count(self.after, wanted),

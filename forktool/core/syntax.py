@@ -6,7 +6,6 @@ dotted name of the enclosing classes and functions, "" at module level.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter, OrderedDict
 from dataclasses import dataclass
 from enum import StrEnum
@@ -196,37 +195,18 @@ def scope_at(source: bytes, line: int) -> str:
     return scopes[line - 1] if 1 <= line <= len(scopes) else ""
 
 
-@lru_cache(maxsize=64)
-def _statements(source: bytes) -> tuple[Span, ...]:
-    """The lines of every statement that spans more than one, definitions left out, by first line."""
-    spans: list[Span] = []
-    stack = [parse(source).root_node]
-    while stack:
-        for child in stack.pop().children:
-            kind = child.type
-            if kind in SIMPLE or kind in IMPORTS:
-                if child.end_point.row > child.start_point.row:
-                    spans.append(Span(first=child.start_point.row + 1, last=_last_line(child)))
-                continue
-            if kind in COMPOUND or kind in CLAUSES:
-                spans.append(Span(first=child.start_point.row + 1, last=_last_line(child)))
-            if child.is_named and kind != "comment":
-                stack.append(child)
-    return tuple(sorted(spans, key=lambda span: span.first))
-
-
 def statement_around(source: bytes, first: int, last: int) -> Span | None:
     """The innermost statement that holds lines `first` to `last` and more, inside their definition.
 
     For a place between two lines, ask for both of them.
     """
-    spans = _statements(source)
-    until = bisect_right(spans, first, key=lambda span: span.first)
-    scopes = line_scopes(source)
-    for span in reversed(spans[:until]):
-        if span.last >= last and span.last - span.first > last - first:
-            inside = span.first <= len(scopes) and first <= len(scopes)
-            return span if inside and scopes[span.first - 1] == scopes[first - 1] else None
+    node = parse(source).root_node.descendant_for_point_range(Point(first - 1, 0), Point(last - 1, 0))
+    while node is not None and node.type not in DEFINITIONS:
+        if node.type in SIMPLE or node.type in IMPORTS or node.type in COMPOUND or node.type in CLAUSES:
+            span = Span(first=node.start_point.row + 1, last=_last_line(node))
+            if span.first <= first and span.last >= last and span.last - span.first > last - first:
+                return span
+        node = node.parent
     return None
 
 

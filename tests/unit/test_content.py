@@ -208,6 +208,14 @@ def test_files_that_are_not_python_are_judged_on_lines() -> None:
     assert compare(before, after, b"[other]\nc = 1\n", path="conf.toml").target_gone
 
 
+def test_one_of_several_equal_lines_is_no_evidence_without_scopes() -> None:
+    before = b"one:\n  retry: true\n  a: 11\ntwo:\n  retry: true\n  b: 22\n"
+    after = before.replace(b"  retry: true\n", b"", 1)
+    other = before.replace(b"  retry: true\n  b", b"  b")
+    assert not compare(before, after, other, path="a.yaml").is_telling
+    assert compare(before, after, after, path="a.yaml").share == 1.0
+
+
 def test_trivial_lines_are_no_evidence() -> None:
     before = b"def f(a):\n    g(a)\n"
     after = before + b"\n    # a comment\n    pass\n"
