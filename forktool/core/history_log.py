@@ -12,7 +12,7 @@ from forktool.core.history_message import Message, read_message
 from forktool.core.objects import Oid
 
 MESSAGES_FORMAT = "%H%x1f%P%x1f%B"
-"""For `git log -z --format=`; a message holds no NUL (git-commit-tree(1)), and what its first two fields hold is hexadecimal."""
+"""For `git log -z --format=`; a message holds no NUL (git-commit-tree(1))."""
 MARKS_FORMAT = "commit %H"
 """For `git log --patch --format=`: no line of a diff at no context begins with this word."""
 
@@ -47,7 +47,7 @@ def _commits(lines: Sequence[bytes]) -> Iterator[tuple[Oid, list[bytes]]]:
 
 def _files(lines: list[bytes]) -> Iterator[FileMarks]:
     at = 0
-    path = binary = ""
+    path = binary = index = ""
     changed: list[bytes] = []
     while at < len(lines):
         line = lines[at]

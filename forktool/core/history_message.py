@@ -15,7 +15,8 @@ from forktool.core.trailers import split_trailers
 
 _REVERTS = re.compile(r"\bThis reverts commit ([0-9a-f]{7,40})\b")
 _REVERTS_NUMBER = re.compile(
-    r"(?<!partially )(?<!partial )\breverts?:? (?:PR |pull request )?(?:[\w.-]+/[\w.-]+)?#(\d+)", re.IGNORECASE
+    r"(?<!partially )(?<!partial )\breverts?:? (?:PR |pull request )?(?:[\w.-]+/[\w.-]+)?#(\d+)",
+    re.IGNORECASE,
 )
 _REVERTS_SUBJECT = re.compile(r'(?:\[[^\]]*\]\s*)*(Revert|Reapply):? "(.+)"', re.DOTALL)
 _PICKED = re.compile(r"\(cherry picked from commit ([0-9a-f]{7,40})")
@@ -26,7 +27,9 @@ _TAGS = re.compile(r"^(?:\s*\[[^\]]*\])+\s*")
 _NUMBER = re.compile(r"(?:^|[\s(])(?:[\w.-]+/[\w.-]+)?#(\d+)\b")
 _URL = re.compile(r"https?://[^/\s]+/([^/\s]+/[^/\s]+)/(?:-/)?(?:pull|pulls|merge_requests|issues)/(\d+)")
 _CLAIMS = ("origin", "forwarded", "applied-upstream", "bug")
-_CREDITS = frozenset({"signed-off-by", "co-authored-by", "reviewed-by", "acked-by", "tested-by", "reported-by"})
+_CREDITS = frozenset(
+    {"signed-off-by", "co-authored-by", "reviewed-by", "acked-by", "tested-by", "reported-by"}
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
