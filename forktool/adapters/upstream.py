@@ -219,6 +219,10 @@ class Upstream:
         """
         return self.prepare((tag,))[self.resolve(tag)]
 
+    def imported(self, tag: str) -> Oid | None:
+        """The commit of a tag, in upstream's spelling, if it is in the private store; asks nobody."""
+        return self._imported().get(tag)
+
     def tree(self, tag: str) -> GitTree:
         """The whole tree of a tag; raises what `commit` raises."""
         return self._store.tree(self._store.tree_of(self.commit(tag)), label=self.resolve(tag))

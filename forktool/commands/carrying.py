@@ -12,8 +12,9 @@ from forktool.adapters.git_store import GitStore, GitTree
 from forktool.adapters.patchset_files import RESOLUTIONS, Patchset
 from forktool.adapters.probes import ABSENT, ProbeResult
 from forktool.adapters.rerere import has_markers, recorded, replay_resolutions
+from forktool.commands.absorbing import Absorbers
 from forktool.commands.replayed import NeedsWholeTreeError, Replayed, Review, Settled, Step, Stop
-from forktool.core.absorption import content_fact
+from forktool.core.absorption import absorbed_fact, content_fact
 from forktool.core.apply import Change, apply_patch
 from forktool.core.findings import Finding, FindingKind, find_problems
 from forktool.core.objects import Entry, Oid, blob_id
@@ -23,6 +24,7 @@ from forktool.core.splicing import new_words, splice
 from forktool.core.structural import resolve
 from forktool.core.tree import Overlay, SourceTree
 from forktool.core.verdict import (
+    AbsorbedFact,
     ContentFact,
     Decision,
     Facts,
@@ -33,6 +35,8 @@ from forktool.core.verdict import (
     judge,
 )
 
+_LOOKED_AT = 3
+"""Of so many commits that absorbed one patch the trees are looked at."""
 _LOSSES = frozenset({FindingKind.LOST_UPSTREAM, FindingKind.LOST_PATCH})
 
 
@@ -107,7 +111,7 @@ class Carrier:
         bare: Mapping[PatchName, ProbeResult],
         decisions: Mapping[PatchName, Decision],
         settled: Mapping[PatchName, Settled],
-        history: Mapping[PatchName, tuple[str, ...]],
+        history: Absorbers,
     ) -> None:
         self._patchset = patchset
         self._applied = applied
@@ -208,7 +212,7 @@ class Carrier:
             merge_detail=meeting.detail,
             in_place=in_place,
             content=content,
-            history=self._history.get(patch.name, ()),
+            absorbed=() if plan.is_trivial else self._absorbed(patch, changes, before, after, moved, content),
             probe_bare=self._bare.get(patch.name, ABSENT).colour,
             findings=findings,
             conflicts=tuple(meeting.stages),
@@ -241,6 +245,33 @@ class Carrier:
                 for path in there
             ]
         )
+
+    def _absorbed(
+        self,
+        patch: Patch,
+        changes: Iterable[Change],
+        before: Overlay,
+        after: Overlay,
+        moved: Mapping[str, str],
+        now: ContentFact | None,
+    ) -> tuple[AbsorbedFact, ...]:
+        """What the commits that history names had of the patch themselves, since later ones may have changed it."""
+        found: list[AbsorbedFact] = []
+        for absorber in self._history.get(patch.name, ())[:_LOOKED_AT]:
+            then: ContentFact | None = None
+            if now is None or not now.is_full:
+                tree = self._store.tree(self._store.tree_of(absorber.oid), label=absorber.oid[:12])
+                then = content_fact(
+                    [
+                        (path, before.read(path), after.read(path), tree.read(path) or tree.read(there))
+                        for path in (change.path for change in changes)
+                        for there in (moved.get(path, path),)
+                    ]
+                )
+            fact = absorbed_fact(absorber, then=then, now=now)
+            if fact is not None:
+                found.append(fact)
+        return tuple(found)
 
     def _merge(self, patch: Patch, plan: Plan, before: Overlay, after: Overlay, target: Overlay) -> Meeting:
         settled_here = dict(plan.settled)

@@ -20,6 +20,7 @@ from forktool.adapters.rebase_state import REBASE_FILE, RebaseState, forget_reba
 from forktool.adapters.rerere import collect_cache
 from forktool.adapters.upstream import Upstream
 from forktool.adapters.worktree import WorkTree, remove_work_tree
+from forktool.commands.absorbing import absorbers
 from forktool.commands.base import base_tree
 from forktool.commands.project import Project
 from forktool.commands.replaying import Replayed, Replayer, Settled
@@ -189,6 +190,7 @@ class _Rebase:
             [onto],
             decisions=running.decisions,
             settled={name: _settled(self._store, entries) for name, entries in running.settled.items()},
+            history=absorbers(self._project, self._patchset, self._store, self._upstream, [self._onto]),
         )[0]
         outcomes = [step.outcome for step in replayed.steps]
         self._show(base_tag, replayed, outcomes)

@@ -14,6 +14,7 @@ from functools import cached_property
 from forktool.adapters.git_store import GitStore
 from forktool.adapters.patchset_files import Patchset
 from forktool.adapters.probes import ProbeResult, Probes
+from forktool.commands.absorbing import Absorbers
 from forktool.commands.carrying import AppliedSeries, Carrier, apply_series, with_answer
 from forktool.commands.replayed import NeedsWholeTreeError, Replayed, Review, Settled, Step, Stop
 from forktool.core.series import PatchName
@@ -49,7 +50,7 @@ class Replayer:
         *,
         decisions: Mapping[PatchName, Decision] | None = None,
         settled: Mapping[PatchName, Settled] | None = None,
-        history: Mapping[PatchName, tuple[str, ...]] | None = None,
+        history: Mapping[str, Absorbers] | None = None,
     ) -> tuple[Replayed, ...]:
         """Replay onto each tree, probes included.
 
@@ -57,7 +58,7 @@ class Replayer:
             trees: where to.
             decisions: what a person decided of a patch.
             settled: how a person settled a patch's conflict.
-            history: what upstream's history says of a patch, one line a fact.
+            history: the commits that absorbed each patch, by the label of a tree.
 
         Raises:
             PatchsetError: a patch does not apply to the base exactly, or a probe cannot be run.
@@ -75,7 +76,7 @@ class Replayer:
                 bare={name: bare[name, tree] for name in names},
                 decisions=decisions or {},
                 settled=settled or {},
-                history=history or {},
+                history=(history or {}).get(tree.label, {}),
             )
             for tree in trees
         ]

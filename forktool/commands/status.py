@@ -8,6 +8,7 @@ from forktool.adapters.git_store import GitStore
 from forktool.adapters.patchset_files import Patchset
 from forktool.adapters.rebase_state import load_rebase
 from forktool.adapters.upstream import Upstream
+from forktool.commands.absorbing import absorbers
 from forktool.commands.project import Project
 from forktool.commands.replaying import NeedsWholeTreeError, Replayed, Replayer
 from forktool.core.report import STYLES, name_width, status_document, verdict_table
@@ -69,8 +70,9 @@ def verdicts(
         paths |= probes.reads(name)
     base_tag = patchset.series.base.tag
     light = upstream.light_trees([base_tag, *tags], sorted(paths))
+    history = absorbers(project, patchset, store, upstream, [tree.label for tree in light[1:]])
     try:
-        found = Replayer(patchset, light[0], store, probes).replay(light[1:])
+        found = Replayer(patchset, light[0], store, probes).replay(light[1:], history=history)
     except NeedsWholeTreeError:
         found = tuple(_on_one(project, patchset, store, upstream, light[0], tree) for tree in light[1:])
     return {
@@ -90,11 +92,13 @@ def _on_one(
     """On one tag; with whole trees where upstream moved a file of the series."""
     probes = project.probes(patchset)
     try:
-        return Replayer(patchset, base, store, probes).replay([onto])[0]
+        history = absorbers(project, patchset, store, upstream, [onto.label])
+        return Replayer(patchset, base, store, probes).replay([onto], history=history)[0]
     except NeedsWholeTreeError:
         upstream.prepare([base.label, onto.label])
         whole = Replayer(patchset, upstream.tree(base.label), store, probes)
-        return whole.replay([upstream.tree(onto.label)])[0]
+        history = absorbers(project, patchset, store, upstream, [onto.label])
+        return whole.replay([upstream.tree(onto.label)], history=history)[0]
 
 
 def _show_series(project: Project) -> ExitCode:

@@ -12,6 +12,7 @@ from forktool.adapters.git_store import GitStore, GitTree
 from forktool.adapters.patchset_files import Patchset
 from forktool.adapters.state import translated
 from forktool.adapters.upstream import Upstream
+from forktool.commands.absorbing import absorbers
 from forktool.commands.base import base_tree
 from forktool.commands.project import Project
 from forktool.commands.replaying import Replayer
@@ -80,7 +81,7 @@ def carry_series(
     else:
         root = store.tree(store.tree_of(upstream.commit(onto)), label=onto)
         replayed = Replayer(patchset, base_tree(upstream, patchset), store, project.probes(patchset)).replay(
-            [root]
+            [root], history=absorbers(project, patchset, store, upstream, [onto])
         )[0]
         if replayed.stop is not None:
             raise StoppedError(

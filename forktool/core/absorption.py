@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from forktool.core.content import Content, compare_content, hunk_presence
-from forktool.core.verdict import ContentFact
+from forktool.core.history import Absorber, Sign
+from forktool.core.verdict import MOSTLY, AbsorbedFact, ContentFact
 
 Versions = tuple[str, bytes | None, bytes | None, bytes | None]
 """A path, and its content without the patch, with it, and in the other tree."""
@@ -43,6 +44,28 @@ def content_fact(paths: Sequence[Versions]) -> ContentFact | None:
         hunks_present=present,
         hunks=total,
     )
+
+
+def absorbed_fact(
+    absorber: Absorber, *, then: ContentFact | None, now: ContentFact | None
+) -> AbsorbedFact | None:
+    """What a commit of upstream's history proves; None where a like subject is all that it has of the patch.
+
+    Args:
+        absorber: the commit.
+        then: what that commit's tree has of the patch; None where it was not looked at.
+        now: what the tag has of it.
+    """
+    best = max((fact.share for fact in (then, now) if fact is not None), default=0.0)
+    if absorber.sign is Sign.SUBJECT and best < MOSTLY:
+        return None
+    is_whole = absorber.sign is Sign.PATCH_ID or any(
+        fact is not None and fact.is_full for fact in (then, now)
+    )
+    detail = absorber.detail
+    if is_whole and (now is None or not now.is_full):
+        detail += ", all of it; later commits changed it"
+    return AbsorbedFact(detail=detail, is_whole=is_whole)
 
 
 def _weight(content: Content) -> int:

@@ -119,6 +119,14 @@ class ContentFact:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class AbsorbedFact:
+    """A commit between base and tag that absorbed the patch. `is_whole` says that it made the whole change."""
+
+    detail: str
+    is_whole: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Facts:
     """All that is known of one patch on one tree; no opinion."""
 
@@ -126,7 +134,7 @@ class Facts:
     merge_detail: str = ""
     in_place: bool = False
     content: ContentFact | None = None
-    history: tuple[str, ...] = ()
+    absorbed: tuple[AbsorbedFact, ...] = ()
     probe_bare: ProbeColour = ProbeColour.ABSENT
     probe_patched: ProbeColour | None = None
     """None until it ran: a verdict that carries the patch is then provisional."""
@@ -151,6 +159,10 @@ class Outcome:
 
 MOSTLY = 0.5
 """The share of a patch's elements from which content supports a green probe: upstream words a change its own way."""
+_SAME_CHANGE = 0.8
+"""The share from which a commit that only names the patch's pull request is taken to have made its whole change."""
+_SURVIVOR = 0.1
+"""The share that must be left of a change that a commit made whole."""
 
 
 def judge(name: PatchName, facts: Facts) -> Outcome:
@@ -190,18 +202,31 @@ def _decided(facts: Facts, decision: Decision) -> Verdict:
 def _dropping(facts: Facts) -> Verdict | None:
     """Absorbed, obsolete or suspect as far as the bare tree tells, else None: the patch still matters."""
     content, probe = facts.content, facts.probe_bare
-    upstream_has_it = bool(facts.history) or (content is not None and content.is_full)
+    upstream_has_it = bool(facts.absorbed) or (content is not None and content.is_full)
     target_gone = content is not None and content.target_gone
     if probe is ProbeColour.GREEN:
         if upstream_has_it or (content is not None and content.share >= MOSTLY):
             return Verdict.ABSORBED
         return Verdict.OBSOLETE if target_gone else Verdict.SUSPECT
     if upstream_has_it or facts.merge is MergeKind.EMPTY:
-        two_kinds = bool(facts.history) and content is not None and (content.is_full or target_gone)
-        if probe is ProbeColour.ABSENT and two_kinds:
+        if probe is ProbeColour.ABSENT and _history_and_content(facts):
             return Verdict.ABSORBED
         return Verdict.SUSPECT
     return None
+
+
+def _history_and_content(facts: Facts) -> bool:
+    """Whether history and content agree that upstream has the patch.
+
+    Where a commit made the whole change, something of it that is still there is enough: the rest was changed since.
+    """
+    content = facts.content
+    if not facts.absorbed or content is None:
+        return False
+    is_whole = any(fact.is_whole for fact in facts.absorbed)
+    return (
+        content.is_full or content.target_gone or content.share >= (_SURVIVOR if is_whole else _SAME_CHANGE)
+    )
 
 
 def _carrying(facts: Facts) -> Verdict:
@@ -231,7 +256,7 @@ def _evidence(facts: Facts, verdict: Verdict) -> tuple[Evidence, ...]:
     found: list[Evidence] = []
     if facts.decision is not None:
         found.append(Evidence(kind=EvidenceKind.DECISION, detail=facts.decision.reason))
-    found += (Evidence(kind=EvidenceKind.HISTORY, detail=detail) for detail in facts.history)
+    found += (Evidence(kind=EvidenceKind.HISTORY, detail=fact.detail) for fact in facts.absorbed)
     content = facts.content
     if content is not None and content.target_gone:
         found.append(Evidence(kind=EvidenceKind.TARGET_GONE, detail=content.detail))
