@@ -42,7 +42,7 @@ def parser() -> Parser:
         made.set_defaults(run=target or f"forktool.commands.{name}:{name}")
         return made
 
-    for configure in (_series, _replay, _patches, _wheels):
+    for configure in (_series, _replay, _patches, _wheels, _installed):
         configure(add)
     return top
 
@@ -177,3 +177,12 @@ def _wheels(add: Add) -> None:
         "--output", metavar="DIR", default="dist", help="where the wheel goes (default: dist/)"
     )
     _dry_run(wheel)
+
+
+def _installed(add: Add) -> None:
+    live = add("live", "the series on an installed package: look, apply, revert")
+    live.add_argument("action", choices=("status", "apply", "revert"))
+    live.add_argument("--python", metavar="PATH", help="the Python, or the environment, it is installed in")
+    live.add_argument("--host", metavar="SSH", help="on another machine, as ssh takes it (user@name)")
+    live.add_argument("--distribution", metavar="NAME", help="its name, where it is not upstream's")
+    _dry_run(live)

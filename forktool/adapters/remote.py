@@ -119,7 +119,7 @@ def _program(request: dict[str, Any]) -> bytes:
         f"if sys.version_info < {MINIMUM_PYTHON}:",
         '    sys.exit("the other side needs Python 3.9 or newer, this is " + sys.version.split()[0])',
         "sys.path[:] = [entry for entry in sys.path if entry]",
-        f"names = {{'__name__': 'live_agent', '__file__': '<forktool>'}}",
+        "names = {'__name__': 'live_agent', '__file__': '<forktool>'}",
         f"exec(compile({agent!r}, 'live_agent.py', 'exec'), names)",
         f"names['main'](names['json'].loads({json.dumps(request)!r}))",
     )

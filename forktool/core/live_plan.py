@@ -213,7 +213,7 @@ def _read(file: InstalledFile, history: _History) -> _Reading:
     # The last equal stage: a later patch may have taken back what an earlier one did.
     for stage in range(len(history.contents) - 1, -1, -1):
         if file.content == history.contents[stage]:
-            places = {name: (0, 0, 0) for name in names}
+            places = dict.fromkeys(names, (0, 0, 0))
             for at, (name, diff) in enumerate(history.patches):
                 inside, outside, unclear = places[name]
                 weight = max(1, len(diff.hunks))
@@ -221,7 +221,7 @@ def _read(file: InstalledFile, history: _History) -> _Reading:
                 places[name] = (inside + weight * is_in, outside + weight * (not is_in), unclear)
             return _Reading(True, places)
     if file.content is None or history.base is None or history.result is None:
-        return _Reading(False, {name: (0, 0, 1) for name in names})
+        return _Reading(False, dict.fromkeys(names, (0, 0, 1)))
     return _searched(file.content, history)
 
 
