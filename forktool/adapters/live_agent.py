@@ -538,9 +538,14 @@ def undo(here: Installed) -> bool:
     files = [*journal["files"][1:], journal["files"][0]]
     back = [item for item in files if states[item["path"]] != "before"]
     caches = {item["path"]: item["before"] for item in journal["caches"]}
-    for item in back:
-        if item["before"] is not None:
-            restore(here, item["path"], item["before"])
+    try:
+        for item in back:
+            if item["before"] is not None:
+                restore(here, item["path"], item["before"])
+    except OSError:
+        for item in back:
+            remove(temporary(here.path(item["path"])))
+        raise
     for item in back:
         path = here.path(item["path"])
         if item["before"] is None:

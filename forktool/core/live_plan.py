@@ -205,7 +205,7 @@ def _is_installed(path: str, history: _History, file: InstalledFile, tops: froze
     if path.partition("/")[0] not in tops or "/" not in path:
         return False
     # A file of the tree that the package left out of its wheel is not missing from the installation.
-    return history.base is None or file.recorded or file.content is not None
+    return None in (history.base, history.result) or file.recorded or file.content is not None
 
 
 def _read(file: InstalledFile, history: _History) -> _Reading:
