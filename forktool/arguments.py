@@ -186,3 +186,15 @@ def _installed(add: Add) -> None:
     live.add_argument("--host", metavar="SSH", help="on another machine, as ssh takes it (user@name)")
     live.add_argument("--distribution", metavar="NAME", help="its name, where it is not upstream's")
     _dry_run(live)
+
+    diagnose = add(
+        "diagnose",
+        "which gates of a tag refuse a model, and which patch opens each",
+        target="forktool.commands.diagnose:run",
+    )
+    diagnose.add_argument("--model", metavar="DIR", help="the target: a folder with config.json, or the file")
+    diagnose.add_argument("--drafter", metavar="DIR", help="the EAGLE-3 drafter, likewise")
+    diagnose.add_argument("--onto", metavar="TAG", help="the tag to look at (default: the base)")
+    diagnose.add_argument(
+        "--traceback", metavar="FILE", help="find the place that raised an error; - reads stdin"
+    )
