@@ -120,7 +120,7 @@ def _patches(add: Add) -> None:
         "adopt patches: file, mbox, quilt directory, URL, or REPO A..B",
         target="forktool.commands.adopt:adopt",
     )
-    take.add_argument("sources", metavar="SOURCE", nargs="+")
+    take.add_argument("sources", metavar="SOURCE", nargs="*")
     take.add_argument("--name", metavar="NAME", help="the patch's name, when there is one")
     take.add_argument("--after", metavar="NAME", help="where in the series (default: at its end)")
     take.add_argument("--message", metavar="TEXT", help="the message, for a diff that has none")
@@ -131,6 +131,16 @@ def _patches(add: Add) -> None:
         action="store_true",
         help="start patchset/probes/NAME.py, to be written out by you",
     )
+    take.add_argument(
+        "--installed",
+        metavar="PYTHON",
+        nargs="?",
+        const="",
+        help="what was changed by hand in the package that this Python or environment has installed",
+    )
+    take.add_argument("--in-one", action="store_true", help="with --installed: one patch, not one a file")
+    take.add_argument("--host", metavar="SSH", help="with --installed: on another machine")
+    take.add_argument("--distribution", metavar="NAME", help="with --installed: where it is not upstream's")
     _dry_run(take)
 
     apply = add("apply", "write the patched tree as a git work tree, a commit a patch")

@@ -178,7 +178,7 @@ def inspect(request: Document) -> Document:
         if name in original:
             document["original"] = kept(here, original[name])
         files[name] = document
-    differs, missing = compare(here, rows, set(original)) if request.get("compare") else ([], [])
+    differs, missing = compare(here, rows) if request.get("compare") else ([], [])
     answer: Document = {
         "python": sys.executable,
         "python_version": ".".join(map(str, sys.version_info[:3])),
@@ -219,11 +219,11 @@ def seen(here: Installed, name: str, row: list[str] | None) -> Document:
     }
 
 
-def compare(here: Installed, rows: dict[str, list[str]], ours: set[str]) -> tuple[list[str], list[str]]:
-    """The files that differ from RECORD or from what an apply recorded as their original, and the missing ones."""
+def compare(here: Installed, rows: dict[str, list[str]]) -> tuple[list[str], list[str]]:
+    """The files that differ from RECORD, and those that are missing."""
     differs, missing = [], []
     for name, (digest, size) in rows.items():
-        if not digest or name.partition("/")[0] == here.stem + FOLDER or name in ours:
+        if not digest or name.partition("/")[0] == here.stem + FOLDER:
             continue
         path = here.path(name)
         if not os.path.isfile(path):

@@ -7,7 +7,6 @@ up) is reported as unresolved and never taken for an answer.
 from __future__ import annotations
 
 import ast
-import builtins
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -139,6 +138,10 @@ def scope(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
                     yield from scope([part])
 
 
+_BUILT_IN = frozenset(
+    {"object", "type", "dict", "list", "tuple", "set", "str", "int", "float", "bytes", "Exception"}
+)
+
 _ELSEWHERE = object()
 """A base from outside the tree: the standard library or another package."""
 
@@ -153,7 +156,7 @@ def _base(modules: Modules, path: str, parts: tuple[str, ...]) -> ClassPlace | o
             return place
         if name in imported:
             return None if _is_here(modules, imported[name][0]) else _ELSEWHERE
-        return _ELSEWHERE if hasattr(builtins, name) else None
+        return _ELSEWHERE if name in _BUILT_IN else None
     if owners[0] not in imported:
         return None
     dotted, original = imported[owners[0]]
