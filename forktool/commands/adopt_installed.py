@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 from typing import Any
 
 from packaging.version import Version
@@ -167,7 +168,8 @@ def _offered(
     if not text:
         return None
     files = [item for piece in read_offered(text, source=_source(paths)) for item in piece.files]
-    return Offered(source=_source(paths), line=1, files=tuple(files))
+    name = f"hot-fix-{PurePosixPath(paths[0]).stem}" if len(paths) == 1 else "hot-fix"
+    return Offered(source=_source(paths), line=1, files=tuple(files), name=name)
 
 
 def _stored(store: GitStore, root: Oid, overlay: Overlay, paths: tuple[str, ...]) -> Oid:
