@@ -42,7 +42,7 @@ def parser() -> Parser:
         made.set_defaults(run=target or f"forktool.commands.{name}:{name}")
         return made
 
-    for configure in (_series, _replay, _patches, _wheels):
+    for configure in (_series, _replay, _patches, _wheels, _installed):
         configure(add)
     return top
 
@@ -122,7 +122,7 @@ def _patches(add: Add) -> None:
         "adopt patches: file, mbox, quilt directory, URL, or REPO A..B",
         target="forktool.commands.adopt:adopt",
     )
-    take.add_argument("sources", metavar="SOURCE", nargs="+")
+    take.add_argument("sources", metavar="SOURCE", nargs="*")
     take.add_argument("--name", metavar="NAME", help="the patch's name, when there is one")
     take.add_argument("--after", metavar="NAME", help="where in the series (default: at its end)")
     take.add_argument("--message", metavar="TEXT", help="the message, for a diff that has none")
@@ -133,6 +133,16 @@ def _patches(add: Add) -> None:
         action="store_true",
         help="start patchset/probes/NAME.py, to be written out by you",
     )
+    take.add_argument(
+        "--installed",
+        metavar="PYTHON",
+        nargs="?",
+        const="",
+        help="what was changed by hand in the package that this Python or environment has installed",
+    )
+    take.add_argument("--in-one", action="store_true", help="with --installed: one patch, not one a file")
+    take.add_argument("--host", metavar="SSH", help="with --installed: on another machine")
+    take.add_argument("--distribution", metavar="NAME", help="with --installed: where it is not upstream's")
     _dry_run(take)
 
     apply = add("apply", "write the patched tree as a git work tree, a commit a patch")
@@ -179,3 +189,24 @@ def _wheels(add: Add) -> None:
         "--output", metavar="DIR", default="dist", help="where the wheel goes (default: dist/)"
     )
     _dry_run(wheel)
+
+
+def _installed(add: Add) -> None:
+    live = add("live", "the series on an installed package: look, apply, revert")
+    live.add_argument("action", choices=("status", "apply", "revert"))
+    live.add_argument("--python", metavar="PATH", help="the Python, or the environment, it is installed in")
+    live.add_argument("--host", metavar="SSH", help="on another machine, as ssh takes it (user@name)")
+    live.add_argument("--distribution", metavar="NAME", help="its name, where it is not upstream's")
+    _dry_run(live)
+
+    diagnose = add(
+        "diagnose",
+        "which gates of a tag refuse a model, and which patch opens each",
+        target="forktool.commands.diagnose:run",
+    )
+    diagnose.add_argument("--model", metavar="DIR", help="the target: a folder with config.json, or the file")
+    diagnose.add_argument("--drafter", metavar="DIR", help="the EAGLE-3 drafter, likewise")
+    diagnose.add_argument("--onto", metavar="TAG", help="the tag to look at (default: the base)")
+    diagnose.add_argument(
+        "--traceback", metavar="FILE", help="find the place that raised an error; - reads stdin"
+    )

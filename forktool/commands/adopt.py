@@ -13,6 +13,7 @@ from forktool.adapters.git_store import GitStore, GitTree
 from forktool.adapters.patch_sources import find_texts
 from forktool.adapters.patchset_files import PROBES, Patchset, series_change, write_change
 from forktool.adapters.rebase_state import load_rebase
+from forktool.commands.adopt_installed import Installed, installed_changes
 from forktool.commands.base import base_tree
 from forktool.commands.project import Project
 from forktool.commands.series_commits import Chain
@@ -66,6 +67,10 @@ def adopt(
     sign_off: bool,
     probe_template: bool,
     dry_run: bool,
+    installed: str | None = None,
+    in_one: bool = False,
+    host: str | None = None,
+    distribution: str | None = None,
 ) -> ExitCode:
     """Take patches in: all of them, or none.
 
@@ -77,6 +82,8 @@ def adopt(
         StoppedError: a rebase is in progress.
         PatchsetError: the patchset itself is not sound.
     """
+    if (installed is None) is not bool(sources):
+        raise RequestError("give sources to import, or --installed", hint="forktool import --help")
     with project.state.lock(), project.store() as store:
         patchset = project.read()
         running = load_rebase(project.state)
@@ -96,6 +103,15 @@ def adopt(
         with project.upstream(patchset, store) as upstream:
             tree = base_tree(upstream, patchset)
             commit = upstream.commit(patchset.series.base.tag)
+            if installed is not None:
+                # A patch with a name is one patch.
+                place = Installed(
+                    python=installed, host=host, distribution=distribution, in_one=in_one or name is not None
+                )
+                offered = installed_changes(
+                    project, patchset, store, upstream, tree, place, has_message=message is not None
+                )
+                probe_template = True
         run = _Import(patchset, store, commit, tree, options)
         run.take(offered)
         refused = [*unreadable, *run.refused]

@@ -74,14 +74,14 @@ def verdicts(
     try:
         found = Replayer(patchset, light[0], store, probes).replay(light[1:], history=history)
     except NeedsWholeTreeError:
-        found = tuple(_on_one(project, patchset, store, upstream, light[0], tree) for tree in light[1:])
+        found = tuple(replay_on_one(project, patchset, store, upstream, light[0], tree) for tree in light[1:])
     return {
         tag: {step.patch.name: step.outcome for step in replayed.steps}
         for tag, replayed in zip(tags, found, strict=True)
     }
 
 
-def _on_one(
+def replay_on_one(
     project: Project,
     patchset: Patchset,
     store: GitStore,

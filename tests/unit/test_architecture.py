@@ -119,7 +119,9 @@ def test_only_the_edge_ends_the_process(module: Path) -> None:
 @pytest.mark.parametrize("module", MODULES, ids=name)
 def test_files_stay_small(module: Path) -> None:
     lines = module.read_text(encoding="utf-8").count("\n")
-    assert lines <= 450, f"{name(module)} has {lines} lines; split it"
+    # One self-contained script, sent as it is to machines that have nothing of forktool.
+    limit = 700 if name(module) == "adapters/live_agent.py" else 450
+    assert lines <= limit, f"{name(module)} has {lines} lines; split it"
 
 
 def test_the_rules_see_what_they_must(tmp_path: Path) -> None:
