@@ -45,7 +45,8 @@ class Console:
         self._err = stderr or sys.stderr
         self._verbosity = verbosity
         self.as_json = as_json
-        _echo_commands(self._err if verbosity is Verbosity.VERBOSE else None)
+        if verbosity is Verbosity.VERBOSE:
+            _echo_commands(self._err)
 
     def answer(self, text: str = "") -> None:
         """A line of the answer."""
@@ -127,14 +128,10 @@ def _painted(text: str, style: str, stream: TextIO) -> str:
     return f"\x1b[{_STYLES[style]}m{text}\x1b[0m"
 
 
-def _echo_commands(stream: TextIO | None) -> None:
-    logger = logging.getLogger("forktool")
-    logger.handlers.clear()
-    logger.setLevel(logging.NOTSET)
-    if stream is None:
-        return
+def _echo_commands(stream: TextIO) -> None:
     channel = logging.StreamHandler(stream)
     channel.setFormatter(logging.Formatter("%(message)s"))
-    logger.addHandler(channel)
+    logger = logging.getLogger("forktool")
+    logger.handlers[:] = [channel]
     logger.setLevel(logging.DEBUG)
     logger.propagate = False

@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
 import tempfile
-import time
 import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -42,9 +40,6 @@ _LOOSE_LIMIT = 64
 
 _MEMORY_NEEDED = 1 << 30
 """Bytes free in /dev/shm before scratch objects go there: a container may have 64 MB."""
-_HELD_LOCK = re.compile(rb"(?:Unable to create|could not lock)[^\n]*: File exists")
-_STALE_S = 600.0
-"""A lock file older than this has lost its git: they are held for moments, and for a fetch's last step."""
 
 _KEPT = ("GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS", "GIT_EXEC_PATH")
 
@@ -134,7 +129,6 @@ class GitStore:
             ToolMissingError: git is missing or older than `MINIMUM_GIT`.
         """
         if (self.path / "HEAD").is_file():
-            self._remove_stale_locks()
             return
         self._check_version()
         with translated(f"cannot make {self.path}"):
@@ -145,13 +139,6 @@ class GitStore:
         )
         if made.returncode:
             raise GitError(f"cannot make {self.path}: {made.last_line}")
-
-    def _remove_stale_locks(self) -> None:
-        """A git that was killed outright leaves `config.lock` or `shallow.lock`, which stop every later git."""
-        for lock in self.path.glob("*.lock"):
-            with contextlib.suppress(OSError):
-                if time.time() - lock.stat().st_mtime > _STALE_S:
-                    lock.unlink()
 
     def _check_version(self) -> None:
         words = process.run(["git", "version"], env=sealed_environment()).stdout.decode().split()
@@ -202,11 +189,7 @@ class GitStore:
         """
         done = self.try_git(*args, stdin=stdin, configuration=configuration)
         if done.returncode:
-            held = _HELD_LOCK.search(done.stderr)
-            raise GitError(
-                f"git {args[0]}: {held[0].decode('utf-8', 'replace') if held else done.last_line}",
-                hint=f"if no git runs there any more: rm {self.path}/*.lock" if held else None,
-            )
+            raise GitError(f"git {args[0]}: {done.last_line}")
         return done.stdout
 
     def resolve(self, revision: str) -> Oid | None:

@@ -185,14 +185,8 @@ def _with_dropped(previous: bytes, dropped: tuple[DroppedPatch, ...]) -> bytes:
     return tomlkit.dumps(document).encode()
 
 
-def write_change(path: Path, change: Change, state: State, *, forget: tuple[str, ...] = ()) -> None:
+def write_change(path: Path, change: Change, state: State) -> None:
     """Bring patchset/ to its new state; all of it, also when the process dies on the way.
-
-    Args:
-        path: the patchset.
-        change: what to write and to remove.
-        state: where it is staged; its lock must be held.
-        forget: files of the state folder that go away with the old patchset.
 
     Raises:
         DiskError: the file system refused; the patchset is the old one, or the next command finishes it.
@@ -205,12 +199,7 @@ def write_change(path: Path, change: Change, state: State, *, forget: tuple[str,
             target = files / name
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content)
-    journal = {
-        "patchset": str(path.resolve()),
-        "write": sorted(change.write),
-        "remove": list(change.remove),
-        "forget": list(forget),
-    }
+    journal = {"patchset": str(path.resolve()), "write": sorted(change.write), "remove": list(change.remove)}
     state.write(staging / "journal.json", json.dumps(journal, indent=1).encode())
     finish_write(state)
 
@@ -229,13 +218,9 @@ def finish_write(state: State) -> bool:
         journal = json.loads(journal_file.read_bytes())
         path = Path(journal["patchset"])
         for name in journal["write"]:
-            target = path / name
-            content = (staging / "files" / name).read_bytes()
-            write_atomically(target, content, temporary=target.with_name(f".{target.name}.tmp"))
+            write_atomically(path / name, (staging / "files" / name).read_bytes())
         for name in journal["remove"]:
             (path / name).unlink(missing_ok=True)
-        for name in journal["forget"]:
-            (state.home / name).unlink(missing_ok=True)
         journal_file.unlink()
     _clear(staging)
     return True

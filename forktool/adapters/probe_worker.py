@@ -2,8 +2,8 @@
 
 The protocol, one JSON object a line. In: a list of jobs `{"probe": file, "trees": [[key, label], ...]}`, then
 the answer to each read: a line `{"size": N}` (null for no such file) and N bytes. Out:
-`{"running": file, "tree": label}` before each test, `{"read": path, "tree": key}`, then per probe and tree
-`{"probe", "tree", "colour", "detail", "repeatable"}`, last `{"done": true}`.
+`{"read": path, "tree": key}`, then per probe and tree `{"probe", "tree", "colour", "detail"}`, last
+`{"done": true}`.
 A process of its own, because a probe may hang, exit or crash.
 """
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import site
 import sys
 from collections.abc import Sequence
 from typing import Any, BinaryIO
@@ -39,44 +38,11 @@ class _Channel:
         return None if size is None else self._reader.read(size)
 
 
-_LOOKS = frozenset({"open", "os.listdir", "os.scandir", "socket.connect", "subprocess.Popen", "os.system"})
-"""Python's audit events (its library reference, "Audit events table") that say that something was looked at."""
-
-
-class _Watch:
-    """Notes which probes look at more than their tree: such an answer holds for this moment only."""
-
-    def __init__(self, folders: Sequence[str]) -> None:
-        # What a module asks of the machine when it is imported, as torch does, is no answer to the probe's question.
-        self._ours = (*map(_folder, folders), "/proc/", "/sys/")
-        self._import_path = frozenset(map(_folder, sys.path))
-        self.running: str | None = None
-        self.strayed: set[str] = set()
-        sys.addaudithook(self._look)
-
-    def _look(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if self.running is None or event not in _LOOKS:
-            return
-        path = arguments[0] if event in ("open", "os.listdir", "os.scandir") else None
-        if isinstance(path, int) or path == os.devnull:
-            return
-        if path is not None:
-            folder = _folder(os.fsdecode(path))
-            if folder.startswith(self._ours) or (event == "os.listdir" and folder in self._import_path):
-                return
-        self.strayed.add(self.running)
-
-
-def _folder(path: str) -> str:
-    return os.path.join(os.path.realpath(path), "")  # noqa: PTH118
-
-
 class _Probes:
     """The pytest plugin: gives each test its trees, one after the other, and notes how each ended."""
 
-    def __init__(self, channel: _Channel, jobs: Sequence[dict[str, Any]], watch: _Watch) -> None:
+    def __init__(self, channel: _Channel, jobs: Sequence[dict[str, Any]]) -> None:
         self._channel = channel
-        self._watch = watch
         self._trees = {os.path.realpath(job["probe"]): (job["probe"], job["trees"]) for job in jobs}
         self._passed: set[tuple[str, str]] = set()
         self._failed: dict[tuple[str, str], str] = {}
@@ -104,35 +70,6 @@ class _Probes:
         return self._open[probe, key]
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_make_collect_report(self, collector: pytest.Collector) -> Any:
-        job = (
-            self._trees.get(os.path.realpath(collector.path))
-            if isinstance(collector, pytest.Module)
-            else None
-        )
-        if job is None:
-            return (yield)
-        self._channel.send({"running": job[0], "tree": ""})
-        self._watch.running = job[0]
-        try:
-            return (yield)
-        finally:
-            self._watch.running = None
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_call(self, item: pytest.Item) -> Any:
-        params = getattr(item, "callspec", None)
-        if params is None or "tree" not in params.params:
-            return (yield)
-        probe, _key, label = params.params["tree"]
-        self._channel.send({"running": probe, "tree": label})
-        self._watch.running = probe
-        try:
-            return (yield)
-        finally:
-            self._watch.running = None
-
-    @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Any:
         report: pytest.TestReport = yield
         params = getattr(item, "callspec", None)
@@ -155,8 +92,7 @@ class _Probes:
                     colour, detail = "green", ""
                 else:
                     colour, detail = "absent", "no test took the fixture `tree`, or all of them skipped"
-                answer = {"probe": probe, "tree": key, "colour": colour, "detail": detail}
-                self._channel.send({**answer, "repeatable": probe not in self._watch.strayed})
+                self._channel.send({"probe": probe, "tree": key, "colour": colour, "detail": detail})
 
 
 class _Collection:
@@ -182,11 +118,8 @@ def main() -> int:
     channel = _Channel(os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)  # what a probe prints must not reach the protocol
     jobs = channel.receive()
+    plugin, collection = _Probes(channel, jobs), _Collection()
     files = [job["probe"] for job in jobs]
-    folder = os.path.commonpath([os.path.dirname(os.path.realpath(file)) for file in files])  # noqa: PTH120
-    package = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))  # noqa: PTH120
-    watch = _Watch([folder, package, sys.prefix, sys.base_prefix, *site.getsitepackages()])
-    plugin, collection = _Probes(channel, jobs, watch), _Collection()
     options = [
         "-p",
         "no:cacheprovider",
@@ -196,12 +129,10 @@ def main() -> int:
         "-c",
         os.devnull,
     ]
+    folder = os.path.commonpath([os.path.dirname(os.path.realpath(file)) for file in files])  # noqa: PTH120
     ended = pytest.main([*options, f"--rootdir={folder}", *files], plugins=[plugin, collection])
     if ended in (pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR):
         sys.stderr.write(f"pytest ended with {ended!s}\n")
-        return 1
-    if ended is pytest.ExitCode.INTERRUPTED and not collection.errors:
-        sys.stderr.write("a probe ended pytest\n")
         return 1
     errors = {
         file: message

@@ -1,8 +1,7 @@
 """Running probes, and remembering what they said.
 
 A probe sees nothing but the tree it is given, so its answer is a function of its own text, of the files it read and
-of the Python it runs in. Answers are kept under that key: a warm run starts no pytest, which alone takes 0.4 s. The
-answer of a probe that was seen to look elsewhere is not kept.
+of the Python it runs in. Answers are kept under that key: a warm run starts no pytest, which alone takes 0.4 s.
 """
 
 from __future__ import annotations
@@ -85,10 +84,9 @@ class Probes:
                 answers[name, tree] = known
             else:
                 jobs.append(ProbeJob(name=name, file=file, tree=tree))
-        for job, (result, is_repeatable) in _run_worker(jobs).items():
+        for job, result in _run_worker(jobs).items():
             answers[jobs[job].name, jobs[job].tree] = result
-            if is_repeatable:
-                self._remember(jobs[job], result)
+            self._remember(jobs[job], result)
         return answers
 
     def reads(self, name: PatchName) -> frozenset[str]:
@@ -145,11 +143,7 @@ def _environment_key() -> bytes:
     return "\0".join([sys.version, *names]).encode()
 
 
-_Answer = tuple[ProbeResult, bool]
-"""What a probe said, and whether it would say so again of the same files."""
-
-
-def _run_worker(jobs: list[ProbeJob]) -> dict[int, _Answer]:
+def _run_worker(jobs: list[ProbeJob]) -> dict[int, ProbeResult]:
     if not jobs:
         return {}
     environment = sealed_environment() | {
@@ -171,20 +165,16 @@ class _Conversation:
             raise OutsideError("the probe process has no pipes")
         self._worker, self._in, self._out, self._said = worker, worker.stdin, worker.stdout, said
         self._hangs = False
-        self._running = ""
         self._jobs = {(str(job.file), str(number)): number for number, job in enumerate(jobs)}
         self._list = jobs
 
-    def results(self) -> dict[int, _Answer]:
+    def results(self) -> dict[int, ProbeResult]:
         by_file: dict[str, list[tuple[str, str]]] = {}
         for (file, key), number in self._jobs.items():
             by_file.setdefault(file, []).append((key, self._list[number].tree.label))
         self._send([{"probe": file, "trees": trees} for file, trees in by_file.items()])
-        found: dict[int, _Answer] = {}
+        found: dict[int, ProbeResult] = {}
         while not (message := self._receive()).get("done"):
-            if "running" in message:
-                self._running = str(message["running"]) + (f" on {tree}" if (tree := message["tree"]) else "")
-                continue
             number = self._jobs[str(message["probe"]), str(message["tree"])]
             job = self._list[number]
             if "read" in message:
@@ -192,8 +182,9 @@ class _Conversation:
             elif message["colour"] == "error":
                 raise PatchsetError(f"{job.file}: the probe cannot be run: {message['detail']}")
             else:
-                colour, detail = ProbeColour(str(message["colour"])), str(message["detail"])
-                found[number] = (ProbeResult(colour=colour, detail=detail), bool(message["repeatable"]))
+                found[number] = ProbeResult(
+                    colour=ProbeColour(str(message["colour"])), detail=str(message["detail"])
+                )
         return found
 
     def _answer_read(self, job: ProbeJob, path: str) -> None:
@@ -225,11 +216,10 @@ class _Conversation:
         self._worker.kill()
 
     def _died(self) -> OutsideError:
-        where = f"{self._running}: " if self._running else ""
         if self._hangs:
-            return OutsideError(f"{where}the probe hangs: no sign of life for {_SILENCE_LIMIT_S:g} s, killed")
+            return OutsideError(f"a probe hangs: no sign of life for {_SILENCE_LIMIT_S:g} s, killed")
         self._said.seek(0)
         said = self._said.read().decode("utf-8", "replace").strip().splitlines()
         return OutsideError(
-            f"{where}the process that runs the probes died: {said[-1] if said else 'it said nothing'}"
+            f"the process that runs the probes died: {said[-1] if said else 'it said nothing'}"
         )

@@ -18,7 +18,6 @@ from forktool.errors import OutsideError, ToolMissingError
 Process = subprocess.Popen[bytes]
 FailedError = subprocess.CalledProcessError
 """What libraries raise that start programs themselves."""
-_GRACE_S = 2.0
 _log = logging.getLogger(__name__)
 
 
@@ -104,20 +103,11 @@ def run(
         try:
             stdout, stderr = process.communicate(stdin, timeout=timeout)
         except subprocess.TimeoutExpired as error:
-            _end(process)
+            process.kill()
             raise OutsideError(f"{argv[0]} did not end within {timeout:g} s and was killed") from error
         except BaseException:
-            _end(process)
+            process.kill()
             raise
     return Completed(
         argv=tuple(str(word) for word in argv), returncode=process.returncode, stdout=stdout, stderr=stderr
     )
-
-
-def _end(process: Process) -> None:
-    """Ask, then kill: a git that is killed outright leaves its lock files and its own children behind."""
-    process.terminate()
-    try:
-        process.wait(timeout=_GRACE_S)
-    except subprocess.TimeoutExpired:
-        process.kill()

@@ -31,11 +31,8 @@ class RebaseState:
     """The tree that was offered for a suspect: an unchanged one is not a decision."""
 
 
-REBASE_FILE = "rebase.json"
-
-
 def _file(state: State) -> Path:
-    return state.home / REBASE_FILE
+    return state.home / "rebase.json"
 
 
 def load_rebase(state: State) -> RebaseState | None:

@@ -49,21 +49,15 @@ def translated(action: str) -> Iterator[None]:
         raise DiskError(f"{action}: {reason}", hint=hints.get(error.errno or 0)) from error
 
 
-def write_atomically(path: Path, content: bytes, *, temporary: Path | None = None) -> None:
+def write_atomically(path: Path, content: bytes) -> None:
     """Replace a file so that a reader sees the old bytes or the new ones, also after a crash.
-
-    Args:
-        path: the file.
-        content: its new bytes.
-        temporary: where they are written first, beside it. The same name each time leaves nothing behind when a
-            write that was killed is repeated; it needs a lock. By default a name of its own each time.
 
     Raises:
         DiskError: the file system refused; the old file is unchanged and no temporary file is left.
     """
     with translated(f"cannot write {path}"):
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = temporary or path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
         try:
             with temporary.open("wb") as stream:
                 stream.write(content)
@@ -90,7 +84,7 @@ class State:
         """
         path = self.home.joinpath(*parts)
         with translated(f"cannot use the state folder {self.home}"):
-            if not (self.home / ".gitignore").exists():
+            if not self.home.is_dir():
                 self.home.mkdir(parents=True, exist_ok=True)
                 (self.home / "README").write_text(_README, encoding="utf-8")
                 (self.home / ".gitignore").write_text("*\n", encoding="utf-8")

@@ -105,7 +105,7 @@ def remove_work_tree(store: GitStore, path: Path) -> None:
     Raises:
         DiskError: the file system refused.
     """
-    if path.exists():
+    if (path / ".git").is_file():
         with translated(f"cannot remove {path}"):
             shutil.rmtree(path)
     store.git("worktree", "prune")
