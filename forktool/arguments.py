@@ -42,7 +42,7 @@ def parser() -> Parser:
         made.set_defaults(run=target or f"forktool.commands.{name}:{name}")
         return made
 
-    for configure in (_series, _replay, _patches, _wheels):
+    for configure in (_series, _replay, _patches, _wheels, _pull_requests):
         configure(add)
     return top
 
@@ -177,3 +177,64 @@ def _wheels(add: Add) -> None:
         "--output", metavar="DIR", default="dist", help="where the wheel goes (default: dist/)"
     )
     _dry_run(wheel)
+
+
+def _pull_requests(add: Add) -> None:
+    pull = add("pr", "the upstream pull request of a patch: draft, submit, status", target="")
+    actions = pull.add_subparsers(metavar="ACTION", required=True, parser_class=Parser)
+
+    def action(name: str, summary: str, target: str) -> Parser:
+        common = Parser(add_help=False)
+        _add_common(common)
+        made = actions.add_parser(name, help=summary, description=summary, parents=[common])
+        made.set_defaults(run=target)
+        _dry_run(made)
+        return made
+
+    draft = action(
+        "draft", "write it, by upstream's own template; push nothing", "forktool.commands.pr:draft"
+    )
+    draft.add_argument("names", metavar="NAME", nargs="+")
+    draft.add_argument("--onto", metavar="BRANCH", help="upstream's branch (default: its default branch)")
+    draft.add_argument("--evidence", metavar="FILE", help="results of the matrix for this very tree")
+    draft.add_argument("--no-hooks", dest="hooks", action="store_false", help="leave upstream's hooks out")
+    draft.add_argument("--force", action="store_true", help="write over a draft that was edited")
+
+    submit = action(
+        "submit",
+        "search for duplicates, push to the fork, open a draft",
+        "forktool.commands.pr_submit:submit",
+    )
+    submit.add_argument("names", metavar="NAME", nargs="+")
+    submit.add_argument(
+        "--not-duplicate", metavar="TEXT", help="why what looks alike is not; goes into the body"
+    )
+    submit.add_argument(
+        "--replace", dest="replaces", metavar="COMMIT", help="overwrite this commit of the fork's branch"
+    )
+    _wait(submit)
+
+    status = action(
+        "status", "what became of it, and what that means", "forktool.commands.pr_status:pr_status"
+    )
+    status.add_argument("names", metavar="NAME", nargs="*", help="(default: the whole series)")
+    status.add_argument(
+        "--write", action="store_true", help="bring Forwarded and Applied-Upstream up to date"
+    )
+    _wait(status)
+
+    watch = add("watch", "upstream tags newer than the base, and how the series fares on them")
+    watch.add_argument(
+        "--main", action="store_true", help="judge upstream's branch too, and name what breaks"
+    )
+    watch.add_argument("--since", metavar="TAG", help="instead of the base")
+
+
+def _wait(to: Parser) -> None:
+    to.add_argument(
+        "--wait",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
+        help="how long a rate limit may take (default: 60)",
+    )

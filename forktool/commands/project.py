@@ -37,15 +37,9 @@ class Project:
         Raises:
             PatchsetError: it is malformed.
         """
-        self.finish_write()
-        return read_patchset(self.path)
-
-    def finish_write(self) -> bool:
-        """Finish a write of the patchset that was interrupted; whether there was one."""
-        was_half_way = finish_write(self.state)
-        if was_half_way:
+        if finish_write(self.state):
             self.console.note("finished writing the patchset, which an earlier run left half-way")
-        return was_half_way
+        return read_patchset(self.path)
 
     @contextmanager
     def store(self) -> Iterator[GitStore]:

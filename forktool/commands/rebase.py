@@ -16,7 +16,7 @@ from forktool.adapters.patchset_files import (
     series_change,
     write_change,
 )
-from forktool.adapters.rebase_state import REBASE_FILE, RebaseState, forget_rebase, load_rebase, save_rebase
+from forktool.adapters.rebase_state import RebaseState, forget_rebase, load_rebase, save_rebase
 from forktool.adapters.rerere import collect_cache
 from forktool.adapters.upstream import Upstream
 from forktool.adapters.worktree import WorkTree, remove_work_tree
@@ -62,8 +62,6 @@ def rebase_continue(project: Project) -> ExitCode:
         RequestError: no rebase is in progress, or the patchset changed meanwhile.
     """
     with project.state.lock(), project.store() as store:
-        if project.finish_write() and load_rebase(project.state) is None:
-            return ExitCode.DONE
         patchset, running = _running(project)
         if running.stopped_at not in running.decisions:
             running = _with_settlement(project, store, running)
@@ -90,7 +88,6 @@ def rebase_abort(project: Project) -> ExitCode:
         RequestError: no rebase is in progress.
     """
     with project.state.lock(), project.store() as store:
-        project.finish_write()
         running = load_rebase_or_forget(project)
         remove_work_tree(store, project.state.home / "conflict")
         forget_rebase(project.state)
@@ -181,9 +178,6 @@ class _Rebase:
         base_tag = self._patchset.series.base.tag
         self._upstream.prepare([base_tag, self._onto])
         base, onto = base_tree(self._upstream, self._patchset), self._upstream.tree(self._onto)
-        for name in self._patchset.series.names:
-            if name not in self._patchset.probes:
-                self._project.console.warning(f"{name} has no probe: it is judged without one")
         replayer = Replayer(self._patchset, base, self._store, self._project.probes(self._patchset))
         replayed = replayer.replay(
             [onto],
@@ -263,6 +257,7 @@ class _Rebase:
         change = series_change(
             self._patchset, patches, base_tag=self._onto, base_tree=onto.root, dropped=dropped
         )
+        write_change(self._project.path, self._with_resolutions(change), self._project.state)
         self._store.update_refs(
             {
                 "refs/forktool/previous/base": on_base.base,
@@ -271,14 +266,8 @@ class _Rebase:
                 "refs/forktool/series/tip": carried.tip,
             }
         )
-        # The last act that counts: from here on the new patchset is the truth, whatever happens to this process.
-        write_change(
-            self._project.path,
-            self._with_resolutions(change),
-            self._project.state,
-            forget=(REBASE_FILE,),
-        )
         remove_work_tree(self._store, self._project.state.home / "conflict")
+        forget_rebase(self._project.state)
         console = self._project.console
         console.note(f"{self._project.path} now sits on {self._onto}")
         if dropped:
