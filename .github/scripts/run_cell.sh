@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
-# Run the cell CELL on the one wheel in the first folder named; its results and logs go to the second.
+# Run the cell CELL on the one wheel in the first folder named; its results and logs go to the second. Write `name`,
+# for the artifact, to the outputs.
 set -euo pipefail
 wheel=$(find "$1" -name '*.whl')
 out=$2
 mkdir -p "$out"
+# Without what an artifact's name must not hold.
+echo "name=${CELL//[^A-Za-z0-9._-]/_}" >> "$GITHUB_OUTPUT"
 FORKTOOL_HOME=$(mktemp -d "${RUNNER_TEMP:-/tmp}/forktool.XXXXXX")
 export FORKTOOL_HOME
 code=0
