@@ -281,7 +281,7 @@ class GitHub:
         try:
             return self._repository(name)
         except RefusedError as error:
-            if error.status != 404:
+            if error.status != 404 or error.lacks_scope:
                 raise
             return None
 
@@ -322,7 +322,8 @@ class GitHub:
             import github
             from github.GithubRetry import GithubRetry
 
-            # It warns of each attempt, in its own words; what counts is said once, by us.
+            # Both speak of each attempt on stderr, in their own words; what counts is said once, by us.
+            logging.getLogger("github").handlers.clear()
             logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
             # Pacing is what GitHub itself asks of clients; an Enterprise Server has its own, configurable limits.
             pace = self.host == "github.com"

@@ -19,14 +19,14 @@ LOGIN_HINT = "set FORKTOOL_GITHUB_TOKEN to a token that is valid, or: gh auth lo
 
 
 class RefusedError(OutsideError):
-    """GitHub answered, and refused; `status` is HTTP's, `reasons` what it says of a malformed request."""
+    """GitHub answered, and refused; `status` is HTTP's, `lacks_scope` tells that another token may be let in."""
 
     def __init__(
-        self, message: str, *, status: int, reasons: tuple[str, ...] = (), hint: str | None = None
+        self, message: str, *, status: int, lacks_scope: bool = False, hint: str | None = None
     ) -> None:
         super().__init__(message, hint=hint)
         self.status = status
-        self.reasons = reasons
+        self.lacks_scope = lacks_scope
 
 
 class RateLimitedError(NetworkError):
@@ -74,7 +74,6 @@ def refusal(
         return RefusedError(
             f"cannot {doing}: {'; '.join(reasons) or said} (422)",
             status=422,
-            reasons=reasons,
             hint="correct what it names, then run the command again",
         )
     return RefusedError(
@@ -205,6 +204,7 @@ def _lacking_scope(doing: str, fields: Mapping[str, str], status: int) -> Refuse
     return RefusedError(
         f"cannot {doing}: the token lacks the scope {' or '.join(sorted(accepted))}; {has} ({status})",
         status=status,
+        lacks_scope=True,
         hint=f"gh auth refresh --scopes {min(accepted)}, or make a token that has it",
     )
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -126,8 +128,6 @@ def test_reads_that_fail_twice_are_tried_again(story: Story, hub: GitHubServer, 
 def test_the_fork_is_made_when_it_is_not_there(story: Story, hub: GitHubServer) -> None:
     configure(story, f'upstream = "{UPSTREAM}"', f'base-url = "{hub.base_url}"')
     del hub.repositories[FORK]
-    import shutil
-
     shutil.rmtree(hub.root / f"{FORK}.git")
 
     assert submitted(story)["action"] == "created"
@@ -284,3 +284,112 @@ def test_a_branch_that_upstream_renamed_is_named(story: Story, hub: GitHubServer
     assert fork_branch(hub, "forktool/kimi") == ""
     assert story.run("pr", "draft", "kimi", "--no-hooks").code == 0
     assert story.run("pr", "submit", "kimi").code == 0
+
+
+# What GitHub refuses: each one line and a hint, and nothing half-done
+
+
+def refused(story: Story, hub: GitHubServer, code: int) -> str:
+    """Submit, expect `code`, one error line and one hint, and that no pull request and no branch came of it."""
+    assert story.run("pr", "draft", "kimi", "--no-hooks").code == 0
+    result = story.run("pr", "submit", "kimi")
+    assert result.code == code, result.err
+    lines = [line for line in result.err.splitlines() if not line.startswith("pushing ")]
+    assert [line.partition(":")[0] for line in lines] == ["error", "hint"], result.err
+    assert result.out == ""
+    assert hub.pulls[UPSTREAM] == {}
+    return lines[0]
+
+
+def test_no_network(story: Story, hub: GitHubServer) -> None:
+    configure(story, f'upstream = "{UPSTREAM}"', f'fork = "{FORK}"', 'base-url = "http://localhost:9"')
+    assert refused(story, hub, 4).startswith("error: cannot reach localhost: Connection refused")
+    offline = story.run("pr", "submit", "kimi", "--offline")
+    assert offline.code == 4
+    assert "GitHub must be asked and --offline forbids it" in offline.err
+
+
+def test_no_login(story: Story, hub: GitHubServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("FORKTOOL_GITHUB_TOKEN")
+    assert story.run("pr", "draft", "kimi", "--no-hooks").code == 0
+    only_git = tmp_path / "only-git"
+    only_git.mkdir()
+    (only_git / "git").symlink_to(str(shutil.which("git")))
+    monkeypatch.setenv("PATH", str(only_git))
+    result = story.run("pr", "submit", "kimi")
+    assert result.code == 2
+    assert result.err.startswith(
+        "error: there is no login for localhost\nhint: set FORKTOOL_GITHUB_TOKEN, or: gh auth"
+    )
+
+
+def test_a_token_that_expired(story: Story, hub: GitHubServer) -> None:
+    del hub.tokens[TOKEN]
+    assert refused(story, hub, 4) == "error: localhost refuses the login (401): Bad credentials"
+
+
+def test_a_token_without_the_scope(story: Story, hub: GitHubServer) -> None:
+    hub.login(TOKEN, "maintainer", "gist")
+    assert refused(story, hub, 4) == (
+        f"error: cannot set the branch forktool/upstream of {FORK}: the token lacks the scope public_repo or repo; "
+        "it has gist (403)"
+    )
+    assert fork_branch(hub, "forktool/kimi") == ""
+
+
+def test_a_private_fork_that_the_token_may_not_see(story: Story, hub: GitHubServer) -> None:
+    hub.repositories[FORK].private = True
+    hub.login(TOKEN, "maintainer", "public_repo")
+    assert refused(story, hub, 4) == (
+        f"error: cannot read {FORK}: the token lacks the scope repo; it has public_repo (404)"
+    )
+    assert hub.calls("POST", "/forks$") == []
+
+
+def test_an_archived_upstream(story: Story, hub: GitHubServer) -> None:
+    hub.repositories[UPSTREAM].archived = True
+    assert refused(story, hub, 2) == f"error: {UPSTREAM} is archived: it takes no pull requests"
+    assert fork_branch(hub, "forktool/kimi") == ""
+
+
+def test_a_renamed_upstream(story: Story, hub: GitHubServer) -> None:
+    hub.repositories["upstream-org/motor"] = hub.repositories.pop(UPSTREAM)
+    hub.repositories["upstream-org/motor"].name = "upstream-org/motor"
+    hub.renamed[UPSTREAM] = "upstream-org/motor"
+    assert refused(story, hub, 2) == f"error: {UPSTREAM} is now upstream-org/motor"
+
+
+def test_an_upstream_that_is_not_there(story: Story, hub: GitHubServer) -> None:
+    configure(story, 'upstream = "nobody/nothing"', f'base-url = "{hub.base_url}"')
+    assert refused(story, hub, 4) == (
+        "error: cannot read nobody/nothing: localhost has no such thing, or the login may not see it (404)"
+    )
+
+
+def test_a_head_that_github_does_not_see_yet(story: Story, hub: GitHubServer) -> None:
+    hub.fault(
+        "POST", "/pulls$", "before", 422,
+        document={"message": "Validation Failed", "errors": [{"field": "head", "code": "invalid"}]},
+    )  # fmt: skip
+    assert refused(story, hub, 4) == (
+        "error: cannot open the pull request of maintainer:forktool/kimi: head is invalid (422)"
+    )
+    assert story.run("pr", "submit", "kimi").code == 0
+
+
+def test_a_rate_limit(story: Story, hub: GitHubServer) -> None:
+    hub.fault(
+        "GET", "/search/issues", "before", 403,
+        document={"message": "API rate limit exceeded for user ID 7."},
+        headers={"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int(time.time()) + 600)},
+    )  # fmt: skip
+    line = refused(story, hub, 4)
+    assert re.fullmatch(
+        r"error: localhost limits the rate of requests until \d\d:\d\d:\d\d UTC, \d+ s from now", line
+    )
+    assert fork_branch(hub, "forktool/kimi") == ""
+
+
+def test_patchset_without_an_upstream_repository(story: Story, hub: GitHubServer) -> None:
+    configure(story, f'fork = "{FORK}"')
+    assert refused(story, hub, 2).endswith("patchset.toml names no repository for pull requests")
