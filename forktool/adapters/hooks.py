@@ -24,6 +24,7 @@ CONFIG = ".pre-commit-config.yaml"
 _FOLDERS = ("tools",)
 """Folders that come along whole: hooks written in the repository live there."""
 _FAILED = re.compile(r"^(.+?)\.{3,}(?:\(.*\))?Failed$", re.MULTILINE)
+_REASON = re.compile(r"^\s*(?:fatal|error|ERROR): (.+)$", re.MULTILINE)
 _SECONDS = 600.0
 
 
@@ -65,8 +66,9 @@ def run_hooks(store: GitStore, tree: GitTree, paths: Iterable[str]) -> Hooks:
         return Hooks(ran=True, passed=True)
     if failed:
         return Hooks(ran=True, passed=False, detail=", ".join(failed))
-    # pre-commit ends with 3 where a hook's environment cannot be made.
-    return Hooks(ran=False, detail=done.last_line)
+    # pre-commit ends with 3 where a hook's environment cannot be made, and tells git's or pip's reason among its own.
+    reason = _REASON.search(text)
+    return Hooks(ran=False, detail=reason[1].strip() if reason else done.last_line)
 
 
 def _write(store: GitStore, tree: GitTree, folder: Path, touched: Iterable[str]) -> None:

@@ -309,7 +309,8 @@ def _show(project: Project, branch: str, tip: Oid, drafted: Sequence[_Drafted], 
             for line in outcome_lines(item.outcome, width=len(name)):
                 console.answer(line)
             if item.found is not None:
-                console.answer(f"  upstream has it since {item.found.commit[:12]}: {item.found.subject}")
+                since = "upstream has it" if item.outcome.verdict is Verdict.ABSORBED else "not needed"
+                console.answer(f"  {since} since {item.found.commit[:12]}: {item.found.subject}")
             if item.outcome.verdict.is_stop:
                 console.hint(
                     f"{name} does not go onto {branch} by itself: if it needs another patch, submit that first"
