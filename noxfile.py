@@ -13,7 +13,7 @@ import nox
 nox.needs_version = ">=2025.5"
 nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.reuse_venv = "yes"
-nox.options.sessions = ["tests", "lint", "types"]
+nox.options.sessions = ["tests", "lint", "types", "workflows"]
 nox.options.error_on_missing_interpreters = False
 
 
@@ -44,6 +44,36 @@ def check(session: nox.Session) -> None:
     _forktool(session, "check")
 
 
+@nox.session(default=False)
+def diff(session: nox.Session) -> None:
+    """The range-diff of the series before and after the last rebase."""
+    _forktool(session, "diff")
+
+
+@nox.session(default=False)
+def wheel(session: nox.Session) -> None:
+    """The wheel of the series: nox -s wheel [-- TAG | verify FILE | index DIR]."""
+    _forktool(session, "wheel")
+
+
+@nox.session(default=False)
+def matrix(session: nox.Session) -> None:
+    """The GPU matrix: nox -s matrix -- list | run | report."""
+    _forktool(session, "matrix")
+
+
+@nox.session(default=False)
+def pr(session: nox.Session) -> None:
+    """The upstream pull request of a patch: nox -s pr -- draft | submit | status."""
+    _forktool(session, "pr")
+
+
+@nox.session(default=False)
+def watch(session: nox.Session) -> None:
+    """Upstream tags newer than the base, and with --main upstream's branch."""
+    _forktool(session, "watch")
+
+
 @nox.session
 def tests(session: nox.Session) -> None:
     """The tests, with coverage; arguments go to pytest."""
@@ -60,7 +90,7 @@ def tests(session: nox.Session) -> None:
 @nox.session(default=False)
 def tests_slow(session: nox.Session) -> None:
     """The tests that need minutes and gigabytes: real CPU servers, wheels of 500 MB."""
-    session.install("--quiet", "-e", ".", "--group", "tests")
+    session.install("--quiet", "-e", ".", "--group", "tests", "--group", "emulate")
     session.run("pytest", "-m", "slow", *session.posargs)
 
 
@@ -77,6 +107,17 @@ def types(session: nox.Session) -> None:
     """Strict types."""
     session.install("--quiet", "-e", ".", "--group", "types")
     session.run("mypy")
+
+
+@nox.session
+def workflows(session: nox.Session) -> None:
+    """Form and safety of .github/, offline."""
+    session.install("--quiet", "--group", "workflows")
+    files = sorted(str(file) for file in Path(".github/workflows").glob("*.yml"))
+    session.run("zizmor", "--offline", "--persona", "pedantic", "--no-progress", ".github")
+    session.run("actionlint")
+    session.run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *files)
+    session.run("check-jsonschema", "--builtin-schema", "vendor.dependabot", ".github/dependabot.yml")
 
 
 @nox.session(default=False)

@@ -42,7 +42,7 @@ def parser() -> Parser:
         made.set_defaults(run=target or f"forktool.commands.{name}:{name}")
         return made
 
-    for configure in (_series, _replay, _patches, _wheels, _installed):
+    for configure in (_series, _replay, _patches, _wheels, _installed, _pull_requests, _matrix):
         configure(add)
     return top
 
@@ -209,4 +209,125 @@ def _installed(add: Add) -> None:
     diagnose.add_argument("--onto", metavar="TAG", help="the tag to look at (default: the base)")
     diagnose.add_argument(
         "--traceback", metavar="FILE", help="find the place that raised an error; - reads stdin"
+    )
+
+
+def _pull_requests(add: Add) -> None:
+    pull = add("pr", "the upstream pull request of a patch: draft, submit, status", target="")
+    actions = pull.add_subparsers(metavar="ACTION", required=True, parser_class=Parser)
+
+    def action(name: str, summary: str, target: str) -> Parser:
+        common = Parser(add_help=False)
+        _add_common(common)
+        made = actions.add_parser(name, help=summary, description=summary, parents=[common])
+        made.set_defaults(run=target)
+        _dry_run(made)
+        return made
+
+    draft = action(
+        "draft", "write it, by upstream's own template; push nothing", "forktool.commands.pr:draft"
+    )
+    draft.add_argument("names", metavar="NAME", nargs="+")
+    draft.add_argument("--onto", metavar="BRANCH", help="upstream's branch (default: its default branch)")
+    draft.add_argument("--evidence", metavar="FILE", help="results of the matrix for this very tree")
+    draft.add_argument("--no-hooks", dest="hooks", action="store_false", help="leave upstream's hooks out")
+    draft.add_argument("--force", action="store_true", help="write over a draft that was edited")
+
+    submit = action(
+        "submit",
+        "search for duplicates, push to the fork, open a draft",
+        "forktool.commands.pr_submit:submit",
+    )
+    submit.add_argument("names", metavar="NAME", nargs="+")
+    submit.add_argument(
+        "--not-duplicate", metavar="TEXT", help="why what looks alike is not; goes into the body"
+    )
+    submit.add_argument(
+        "--replace", dest="replaces", metavar="COMMIT", help="overwrite this commit of the fork's branch"
+    )
+    _wait(submit)
+
+    status = action(
+        "status", "what became of it, and what that means", "forktool.commands.pr_status:pr_status"
+    )
+    status.add_argument("names", metavar="NAME", nargs="*", help="(default: the whole series)")
+    status.add_argument(
+        "--write", action="store_true", help="bring Forwarded and Applied-Upstream up to date"
+    )
+    _wait(status)
+
+    watch = add("watch", "upstream tags newer than the base, and how the series fares on them")
+    watch.add_argument(
+        "--main", action="store_true", help="judge upstream's branch too, and name what breaks"
+    )
+    watch.add_argument("--since", metavar="TAG", help="instead of the base")
+
+
+def _wait(to: Parser) -> None:
+    to.add_argument(
+        "--wait",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
+        help="how long a rate limit may take (default: 60)",
+    )
+
+
+def _matrix(add: Add) -> None:
+    matrix = add("matrix", "the GPU matrix: does it start, is it right, is it accepted, is it faster")
+    actions = matrix.add_subparsers(metavar="ACTION", required=True, parser_class=Parser)
+    common = Parser(add_help=False)
+    _add_common(common)
+
+    def action(name: str, summary: str, target: str) -> Parser:
+        made = actions.add_parser(name, help=summary, description=summary, parents=[common])
+        made.set_defaults(run=f"forktool.commands.{target}")
+        return made
+
+    def select(to: Parser) -> None:
+        to.add_argument(
+            "-k", dest="expression", metavar="EXPRESSION", default="", help="cells, as 'kimi and not sglang'"
+        )
+
+    def blame(to: Parser) -> None:
+        to.add_argument("--no-blame", dest="blame", action="store_false", help="do not ask whose fault it is")
+        to.add_argument(
+            "--each-patch", action="store_true", help="run cells that pass with each patch left out, too"
+        )
+
+    show = action("list", "the cells", "matrix:list_cells")
+    select(show)
+    show.add_argument("--github", action="store_true", help="as a strategy.matrix for fromJSON")
+
+    run = action("run", "run cells on a wheel", "matrix:run")
+    select(run)
+    run.add_argument("--wheel", metavar="FILE", required=True, help="the wheel under test")
+    run.add_argument("--runner", choices=("local", "slurm"), default="local", help="where (default: here)")
+    run.add_argument("--bare", metavar="FILE", help="the published wheel, to find out whose fault it is")
+    run.add_argument(
+        "--without", metavar="NAME=FILE", action="append", default=[], help="a wheel without one patch"
+    )
+    blame(run)
+    run.add_argument("--resume", action="store_true", help="keep the results of the same wheel")
+    run.add_argument(
+        "--jobs", metavar="N", type=int, default=1, help="cells without GPUs at once (default: 1)"
+    )
+    run.add_argument("--shared", metavar="DIR", help="slurm: a folder that all nodes see")
+    run.add_argument("--partition", metavar="NAME", help="slurm: which partition")
+    _dry_run(run)
+
+    cell = action("cell", "run one cell and write its result, as a batch job does", "matrix:run_one")
+    cell.add_argument("identifier", metavar="CELL")
+    cell.add_argument("--wheel", metavar="FILE", required=True, help="the wheel under test")
+    cell.add_argument("--folder", metavar="DIR", required=True, help="where its result and logs go")
+    blame(cell)
+
+    report = action("report", "what the last run showed", "matrix_report:report")
+    report.add_argument("--results", metavar="FILE", help="a results file (default: the last run's)")
+    report.add_argument("--against", metavar="FILE", help="another results file, to compare with")
+    report.add_argument("--junit", dest="junit_file", metavar="FILE", help="write JUnit XML")
+    report.add_argument("--markdown", dest="markdown_file", metavar="FILE", help="write Markdown")
+    report.add_argument("--html", metavar="FILE", help="write one page with plots")
+    report.add_argument(
+        "--any-tree", action="store_true", help="show results that are not of this patchset's tree"
     )

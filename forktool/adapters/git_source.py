@@ -26,6 +26,7 @@ from forktool.errors import ForktoolError, GitError, NetworkError, RequestError
 
 REMOTE = "upstream"
 _WORKING = "refs/forktool/fetched/"
+_BRANCHES = "refs/forktool/branches/"
 _WHOLE_HISTORY = (1 << 31) - 1
 """git-fetch(1)'s number for `--depth` that means all of it, in a shallow repository and in any other."""
 _TOO_SLOW = ("-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=60")
@@ -131,6 +132,80 @@ class GitSource:
         if commit is None:
             raise GitError(f"{tag} of {shown(self.url)} does not name a commit")
         return commit
+
+    def branch(self, name: str | None) -> tuple[str, Oid]:
+        """A branch and the commit that it names now; the default one for None. Offline, as last fetched.
+
+        Raises:
+            RequestError: the repository has no such branch.
+            NetworkError: it was not reached, or `offline` is set and the branch was never fetched.
+        """
+        if self._offline:
+            return self._kept_branch(name)
+        listed = self._remote("ls-remote", "--symref", "--", self.url, "HEAD", "refs/heads/*")
+        heads: dict[str, Oid] = {}
+        default: str | None = None
+        for line in listed.stdout.decode("utf-8", "surrogateescape").splitlines():
+            word, _tab, ref = line.partition("\t")
+            if word.startswith("ref: ") and ref == "HEAD":
+                default = word.removeprefix("ref: ").removeprefix("refs/heads/")
+            elif is_oid(word) and ref.startswith("refs/heads/"):
+                heads[ref.removeprefix("refs/heads/")] = Oid(word)
+        wanted = name or default
+        if wanted is None or wanted not in heads:
+            is_now = f"; its default branch is {default}" if default is not None else ""
+            raise RequestError(
+                f"{shown(self.url)} has no branch {wanted or 'HEAD'}{is_now}",
+                hint=f"name it: --onto {default}"
+                if default is not None
+                else f"git ls-remote {shown(self.url)}",
+            )
+        return wanted, heads[wanted]
+
+    def _kept_branch(self, name: str | None) -> tuple[str, Oid]:
+        kept = self._store.git("for-each-ref", "--format=%(objectname) %(refname)", _BRANCHES)
+        for line in kept.decode("utf-8", "surrogateescape").splitlines():
+            oid, _space, ref = line.partition(" ")
+            if name in (None, ref.removeprefix(_BRANCHES)):
+                return ref.removeprefix(_BRANCHES), Oid(oid)
+        raise OfflineError(
+            f"{name or 'the default branch'} of {shown(self.url)} must be fetched and --offline forbids it",
+            hint="run the command without --offline",
+        )
+
+    def fetch_branch(self, name: str, *, since: str | None = None) -> Oid:
+        """Bring a branch's commit into the store, without files' contents.
+
+        Args:
+            name: the branch.
+            since: a tag; the commits that it does not contain come too. None brings one commit.
+
+        Raises:
+            RequestError: the repository has no such branch.
+            NetworkError: it was not reached.
+            GitError: git refused for another reason.
+        """
+        _name, tip = self.branch(name)
+        if not self._offline:
+            self._configure()
+            known = self.tags().get(since) if since is not None else None
+            # `--shallow-exclude` of all there is would be an error (git-fetch(1)).
+            depth = f"--shallow-exclude=refs/tags/{since}" if known not in (None, tip) else "--depth=1"
+            self._remote(
+                *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules"),
+                *(depth, "--filter=blob:none"),
+                REMOTE,
+                f"+refs/heads/{name}:{_BRANCHES}{name}",
+            )
+        commit = self._store.resolve(f"{_BRANCHES}{name}^{{commit}}")
+        if commit is None:
+            raise GitError(f"{name} of {shown(self.url)} does not name a commit")
+        return commit
+
+    def first_parents(self, commit: Oid) -> tuple[Oid, ...]:
+        """The first-parent history of a commit as far as it was fetched, oldest first, the commit last."""
+        listed = self._store.git("rev-list", "--first-parent", "--reverse", commit)
+        return tuple(Oid(line) for line in listed.decode().split())
 
     def fetch_files(self, commit: Oid, paths: Iterable[str]) -> None:
         """Fetch the contents of files in one request, where reading would fetch them one by one.

@@ -103,6 +103,19 @@ class Upstream:
         self._light.clear()
         self.http.close()
 
+    def repository(self) -> GitSource:
+        """Upstream's git repository, for what only it has: branches and history.
+
+        Raises:
+            RequestError: none is configured.
+        """
+        if self._git is None:
+            raise RequestError(
+                f"{self.config.name} has no git repository here",
+                hint='set `repository`, and sources = ["sdist", "git"], under [upstream] in patchset.toml',
+            )
+        return self._git
+
     # Tags
 
     def tags(self) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from forktool.commands.carrying import AppliedSeries, Carrier, apply_series, wit
 from forktool.commands.replayed import NeedsWholeTreeError, Replayed, Review, Settled, Step, Stop
 from forktool.core.series import PatchName
 from forktool.core.tree import SourceTree
-from forktool.core.verdict import Decision, judge
+from forktool.core.verdict import Decision, Facts, judge
 
 __all__ = ["NeedsWholeTreeError", "Replayed", "Replayer", "Review", "Settled", "Step", "Stop"]
 
@@ -101,9 +101,12 @@ class Replayer:
 
 def _with_answers(replayed: Replayed, answers: Mapping[PatchName, ProbeResult]) -> Replayed:
     steps = tuple(
-        replace(step, outcome=judge(step.patch.name, with_answer(step.facts, answers.get(step.patch.name))))
-        if step.facts is not None
-        else step
+        _with_answer(step, step.facts, answers.get(step.patch.name)) if step.facts is not None else step
         for step in replayed.steps
     )
     return replace(replayed, steps=steps)
+
+
+def _with_answer(step: Step, facts: Facts, answer: ProbeResult | None) -> Step:
+    known = with_answer(facts, answer)
+    return replace(step, facts=known, outcome=judge(step.patch.name, known))
