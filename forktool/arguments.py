@@ -42,7 +42,7 @@ def parser() -> Parser:
         made.set_defaults(run=target or f"forktool.commands.{name}:{name}")
         return made
 
-    for configure in (_series, _replay, _patches, _wheels):
+    for configure in (_series, _replay, _patches, _wheels, _matrix):
         configure(add)
     return top
 
@@ -177,3 +177,63 @@ def _wheels(add: Add) -> None:
         "--output", metavar="DIR", default="dist", help="where the wheel goes (default: dist/)"
     )
     _dry_run(wheel)
+
+
+def _matrix(add: Add) -> None:
+    matrix = add("matrix", "the GPU matrix: does it start, is it right, is it accepted, is it faster")
+    actions = matrix.add_subparsers(metavar="ACTION", required=True, parser_class=Parser)
+    common = Parser(add_help=False)
+    _add_common(common)
+
+    def action(name: str, summary: str, target: str) -> Parser:
+        made = actions.add_parser(name, help=summary, description=summary, parents=[common])
+        made.set_defaults(run=f"forktool.commands.{target}")
+        return made
+
+    def select(to: Parser) -> None:
+        to.add_argument(
+            "-k", dest="expression", metavar="EXPRESSION", default="", help="cells, as 'kimi and not sglang'"
+        )
+
+    def blame(to: Parser) -> None:
+        to.add_argument("--no-blame", dest="blame", action="store_false", help="do not ask whose fault it is")
+        to.add_argument(
+            "--each-patch", action="store_true", help="run cells that pass with each patch left out, too"
+        )
+
+    show = action("list", "the cells", "matrix:list_cells")
+    select(show)
+    show.add_argument("--github", action="store_true", help="as a strategy.matrix for fromJSON")
+
+    run = action("run", "run cells on a wheel", "matrix:run")
+    select(run)
+    run.add_argument("--wheel", metavar="FILE", required=True, help="the wheel under test")
+    run.add_argument("--runner", choices=("local", "slurm"), default="local", help="where (default: here)")
+    run.add_argument("--bare", metavar="FILE", help="the published wheel, to find out whose fault it is")
+    run.add_argument(
+        "--without", metavar="NAME=FILE", action="append", default=[], help="a wheel without one patch"
+    )
+    blame(run)
+    run.add_argument("--resume", action="store_true", help="keep the results of the same wheel")
+    run.add_argument(
+        "--jobs", metavar="N", type=int, default=1, help="cells without GPUs at once (default: 1)"
+    )
+    run.add_argument("--shared", metavar="DIR", help="slurm: a folder that all nodes see")
+    run.add_argument("--partition", metavar="NAME", help="slurm: which partition")
+    _dry_run(run)
+
+    cell = action("cell", "run one cell and write its result, as a batch job does", "matrix:run_one")
+    cell.add_argument("identifier", metavar="CELL")
+    cell.add_argument("--wheel", metavar="FILE", required=True, help="the wheel under test")
+    cell.add_argument("--folder", metavar="DIR", required=True, help="where its result and logs go")
+    blame(cell)
+
+    report = action("report", "what the last run showed", "matrix_report:report")
+    report.add_argument("--results", metavar="FILE", help="a results file (default: the last run's)")
+    report.add_argument("--against", metavar="FILE", help="another results file, to compare with")
+    report.add_argument("--junit", dest="junit_file", metavar="FILE", help="write JUnit XML")
+    report.add_argument("--markdown", dest="markdown_file", metavar="FILE", help="write Markdown")
+    report.add_argument("--html", metavar="FILE", help="write one page with plots")
+    report.add_argument(
+        "--any-tree", action="store_true", help="show results that are not of this patchset's tree"
+    )

@@ -36,7 +36,7 @@ class Check(StrEnum):
 class Expectation(StrEnum):
     """What a cell is meant to show."""
 
-    PASS = "pass"
+    PASS = "pass"  # noqa: S105 - no password
     BACKEND_CANNOT = "backend-cannot"
     """The configuration is accepted and the backend then says that it lacks the feature."""
 
@@ -136,7 +136,8 @@ class Cell:
 class Setup:
     """How to install a wheel's requirements where the index does not have what its metadata names.
 
-    `overrides` replace requirements (uv's `--override`), `constraints` bound them, `find_links` are further places.
+    `overrides` replace requirements (uv's `--override`), `constraints` bound them, `find_links` are further places,
+    `extra` is installed as well. `alias` gives the wheel a second name in the environment's metadata.
     """
 
     python: str | None = None
@@ -145,6 +146,7 @@ class Setup:
     find_links: tuple[str, ...] = ()
     index: str | None = None
     extra: tuple[str, ...] = ()
+    alias: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

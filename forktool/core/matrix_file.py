@@ -62,7 +62,7 @@ _DRAFTER_KEYS = ("path", "method", "tokens")
 _GPU_KEYS = ("capability", "memory", "constraint")
 _THRESHOLD_KEYS = ("acceptance-rate", "acceptance-length", "by-position", "speed-up", "near-tie", "quality")
 _LOAD_KEYS = ("concurrency", "requests", "tokens", "rounds", "side-by-side")
-_SETUP_KEYS = ("python", "overrides", "constraints", "find-links", "index", "extra")
+_SETUP_KEYS = ("python", "overrides", "constraints", "find-links", "index", "extra", "alias")
 
 USUAL_TOKENS = 3
 TIMEOUT = 3600.0
@@ -136,7 +136,9 @@ class _Reader:
             if not isinstance(table, dict):
                 raise self.toml.error((kind, name), f"must be a table [{kind}.{name}]")
             if not is_printable(name):
-                raise self.toml.error((kind, name), "must be letters, digits and . _ + - alone, to stand in file names")
+                raise self.toml.error(
+                    (kind, name), "must be letters, digits and . _ + - alone, to stand in file names"
+                )
             self.toml.known(table, (kind, name), keys)
         return tables
 
@@ -173,14 +175,18 @@ class _Reader:
         values["engine"] = values["engine"] or "vllm"
         values["gpu"] = values["gpu"] or CPU
         values["tensor-parallel"] = values["tensor-parallel"] or 1
-        values["quantisation"] = values["quantisation"] or toml.text(model, ("models", values["model"], "quantisation"))
+        values["quantisation"] = values["quantisation"] or toml.text(
+            model, ("models", values["model"], "quantisation")
+        )
         drafter = values["drafter"]
         if drafter is None and values["method"] in (None, *_NEEDS_DRAFTER):
             drafter = self._usual_drafter(values["model"])
         if values["method"] is None:
             values["method"] = self._method(drafter) if drafter else PLAIN
         if values["method"] in _NEEDS_DRAFTER and drafter is None:
-            raise toml.error(place, f"method {values['method']} needs a drafter, and {values['model']} names none")
+            raise toml.error(
+                place, f"method {values['method']} needs a drafter, and {values['model']} names none"
+            )
         values["drafter"] = drafter if values["method"] in _NEEDS_DRAFTER else None
         if values["tokens"] is None:
             values["tokens"] = self._usual_tokens(drafter)
@@ -239,7 +245,9 @@ class _Reader:
             raise toml.error((*at, "path"), "is missing: a model needs the path of its folder")
         drafter_path = toml.text(self.drafters[drafter], ("drafters", drafter, "path")) if drafter else None
         if drafter and drafter_path is None:
-            raise toml.error(("drafters", drafter, "path"), "is missing: a drafter needs the path of its folder")
+            raise toml.error(
+                ("drafters", drafter, "path"), "is missing: a drafter needs the path of its folder"
+            )
         usual_drafter = self._usual_drafter(name)
         variant = toml.text(table, (*place, "variant"))
         if variant is not None and not is_printable(variant):
@@ -301,7 +309,8 @@ class _Reader:
         wanted = pick.number("gpu-memory", 0, low=0)
         if each and wanted > each:
             raise self.toml.error(
-                pick.place("gpu-memory"), f"asks for {wanted:g} GiB on each GPU, and {values['gpu']} has {each:g}"
+                pick.place("gpu-memory"),
+                f"asks for {wanted:g} GiB on each GPU, and {values['gpu']} has {each:g}",
             )
         return Needs(
             gpus=values["tensor-parallel"],
@@ -323,7 +332,9 @@ class _Reader:
                 raise self.toml.error(place, f"{name} compares with speculation, and this cell has none")
         wanted = {Check(name) for name in names} or set(Check)
         wanted.add(Check.STARTS)
-        return tuple(check for check in Check if check in wanted and (speculates or check not in needs_speculation))
+        return tuple(
+            check for check in Check if check in wanted and (speculates or check not in needs_speculation)
+        )
 
     def _thresholds(self, table: Mapping[str, Any], place: Place, *, tokens: int) -> Thresholds:
         found = Thresholds()
@@ -331,7 +342,8 @@ class _Reader:
             found = self._one_thresholds(found, self.toml.table(holder, at), at)
         if len(found.by_position) > tokens:
             raise self.toml.error(
-                (*place, "thresholds", "by-position"), f"has {len(found.by_position)} floors for {tokens} draft tokens"
+                (*place, "thresholds", "by-position"),
+                f"has {len(found.by_position)} floors for {tokens} draft tokens",
             )
         return found
 
@@ -352,7 +364,8 @@ class _Reader:
             acceptance_rate=floor("acceptance-rate", base.acceptance_rate, 1),
             acceptance_length=floor("acceptance-length", base.acceptance_length, 1024),
             by_position=tuple(
-                toml.number({"by-position": item}, (*at, "by-position"), 0, low=0, high=1) for item in positions
+                toml.number({"by-position": item}, (*at, "by-position"), 0, low=0, high=1)
+                for item in positions
             ),
             speed_up=floor("speed-up", base.speed_up, 1000),
             near_tie=toml.number(table, (*at, "near-tie"), base.near_tie, low=0, high=10),
@@ -370,7 +383,9 @@ class _Reader:
             found = replace(
                 found,
                 concurrency=tuple(
-                    sorted({toml.whole({"concurrency": item}, (*at, "concurrency"), 1, low=1) for item in levels})
+                    sorted(
+                        {toml.whole({"concurrency": item}, (*at, "concurrency"), 1, low=1) for item in levels}
+                    )
                 ),
                 requests=toml.whole(part, (*at, "requests"), found.requests, low=1),
                 tokens=toml.whole(part, (*at, "tokens"), found.tokens, low=1),
@@ -382,7 +397,9 @@ class _Reader:
     def _expect(self, pick: _Pick) -> Expectation:
         name = pick.text("expect") or Expectation.PASS
         if name not in tuple(Expectation):
-            raise self.toml.error(pick.place("expect"), f"{name} is not known; {nearest(name, tuple(Expectation))}")
+            raise self.toml.error(
+                pick.place("expect"), f"{name} is not known; {nearest(name, tuple(Expectation))}"
+            )
         return Expectation(name)
 
     def _wheel(self, pick: _Pick) -> str | None:
@@ -392,7 +409,9 @@ class _Reader:
         try:
             Requirement(text)
         except InvalidRequirement as error:
-            raise self.toml.error(pick.place("wheel"), f"{text!r} is no requirement: {error}".splitlines()[0]) from error
+            raise self.toml.error(
+                pick.place("wheel"), f"{text!r} is no requirement: {error}".splitlines()[0]
+            ) from error
         return text
 
     def _environment(self, table: Mapping[str, Any], at: Place) -> dict[str, str]:
@@ -412,6 +431,7 @@ class _Reader:
                 find_links=toml.texts(table, ("setup", name, "find-links")),
                 index=toml.text(table, ("setup", name, "index")),
                 extra=toml.texts(table, ("setup", name, "extra")),
+                alias=toml.text(table, ("setup", name, "alias")),
             )
             for name, table in self.setups.items()
         } | ({} if "default" in self.setups else {"default": Setup()})
@@ -425,7 +445,9 @@ class _Pick:
         self._tables = tables
 
     def _of(self, key: str) -> tuple[Mapping[str, Any], Place]:
-        table, place = next(((table, place) for table, place in self._tables if key in table), self._tables[0])
+        table, place = next(
+            ((table, place) for table, place in self._tables if key in table), self._tables[0]
+        )
         return table, (*place, key)
 
     def place(self, key: str) -> Place:

@@ -11,7 +11,7 @@ from forktool.errors import RequestError
 Selector = Callable[[str], bool]
 """Tells whether an identifier is selected."""
 
-_TOKEN = re.compile(r"\s*(?:(?P<mark>[()])|(?P<word>=?[A-Za-z0-9_.+\-\[\]:]+))")
+_WORD = re.compile(r"\s*(?:(?P<mark>[()])|(?P<word>=?[A-Za-z0-9_.+\-\[\]:]+))")
 _KEYWORDS = ("and", "or", "not")
 
 
@@ -25,10 +25,10 @@ def parse_selector(expression: str) -> Selector:
         RequestError: it cannot be read; the message marks the column, from 1.
     """
     reader = _Reader(expression)
-    if not reader.tokens:
+    if not reader.words:
         return lambda _identifier: True
     selector = reader.either()
-    if reader.position < len(reader.tokens):
+    if reader.position < len(reader.words):
         raise reader.error(f"unexpected {reader.peek()!r}")
     return selector
 
@@ -42,29 +42,29 @@ def select(cells: Iterable[Cell], expression: str) -> tuple[Cell, ...]:
 class _Reader:
     def __init__(self, expression: str) -> None:
         self.expression = expression
-        self.tokens: list[tuple[str, int]] = []
+        self.words: list[tuple[str, int]] = []
         self.position = 0
         at = 0
         text = expression.rstrip()
         while at < len(text):
-            match = _TOKEN.match(text, at)
+            match = _WORD.match(text, at)
             if match is None:
                 start = at + len(text[at:]) - len(text[at:].lstrip())
                 raise RequestError(f"-k {expression!r}: column {start + 1}: unexpected {text[start]!r}")
-            token = match["mark"] or match["word"]
-            self.tokens.append((token, match.end() - len(token)))
+            term = match["mark"] or match["word"]
+            self.words.append((term, match.end() - len(term)))
             at = match.end()
 
     def peek(self) -> str | None:
-        return self.tokens[self.position][0] if self.position < len(self.tokens) else None
+        return self.words[self.position][0] if self.position < len(self.words) else None
 
     def take(self) -> str:
-        token = self.tokens[self.position][0]
+        term = self.words[self.position][0]
         self.position += 1
-        return token
+        return term
 
     def error(self, problem: str) -> RequestError:
-        column = self.tokens[self.position][1] if self.position < len(self.tokens) else len(self.expression)
+        column = self.words[self.position][1] if self.position < len(self.words) else len(self.expression)
         return RequestError(
             f"-k {self.expression!r}: column {column + 1}: {problem}",
             hint="forktool matrix list -k 'kimi and tp8 and not sglang'",
@@ -85,26 +85,26 @@ class _Reader:
         return left
 
     def one(self) -> Selector:
-        token = self.peek()
-        if token is None:
+        term = self.peek()
+        if term is None:
             raise self.error("a word is missing at the end")
-        if token == "not":
+        if term == "not":
             self.take()
             inner = self.one()
             return lambda identifier: not inner(identifier)
-        if token == "(":
+        if term == "(":
             self.take()
             inner = self.either()
             if self.peek() != ")":
                 raise self.error("a closing parenthesis is missing")
             self.take()
             return inner
-        if token == ")" or token in _KEYWORDS:
-            raise self.error(f"a word is missing before {token!r}")
+        if term == ")" or term in _KEYWORDS:
+            raise self.error(f"a word is missing before {term!r}")
         self.take()
-        if token.startswith("="):
-            return lambda identifier: identifier.lower() == token[1:].lower()
-        return lambda identifier: token.lower() in identifier.lower()
+        if term.startswith("="):
+            return lambda identifier: identifier.lower() == term[1:].lower()
+        return lambda identifier: term.lower() in identifier.lower()
 
 
 def _either(left: Selector, right: Selector) -> Selector:

@@ -14,7 +14,9 @@ Place = tuple[str | int, ...]
 """The way to a value: table names, positions in arrays of tables, at last a key."""
 
 _HEADER = re.compile(r"\s*(\[\[?)\s*(.+?)\s*\]\]?\s*(?:#.*)?$")
-_KEY = re.compile(r"""\s*((?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+)(?:\s*\.\s*(?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+))*)\s*=""")
+_KEY = re.compile(
+    r"""\s*((?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+)(?:\s*\.\s*(?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+))*)\s*="""
+)
 _PART = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([A-Za-z0-9_-]+))\s*(?:\.|$)""")
 
 
@@ -45,7 +47,9 @@ class TomlFile:
     def error(self, place: Place, problem: str, *, hint: str | None = None) -> PatchsetError:
         """An error that names the file, the line and the key."""
         key = place[-1] if place and isinstance(place[-1], str) else ""
-        return PatchsetError(f"{self.file}:{self.line(place)}: {key} {problem}".replace(":  ", ": "), hint=hint)
+        return PatchsetError(
+            f"{self.file}:{self.line(place)}: {key} {problem}".replace(":  ", ": "), hint=hint
+        )
 
     def unknown(self, place: Place, allowed: Iterable[str]) -> PatchsetError:
         """The error for a key that is not known; names the nearest that is."""
@@ -78,12 +82,20 @@ class TomlFile:
         value = table.get(str(place[-1]), ())
         if isinstance(value, str):
             value = [value]
-        if not isinstance(value, list | tuple) or not all(isinstance(item, str) and item.strip() for item in value):
+        if not isinstance(value, list | tuple) or not all(
+            isinstance(item, str) and item.strip() for item in value
+        ):
             raise self.error(place, "must be a list of texts")
         return tuple(value)
 
     def number(
-        self, table: Mapping[str, Any], place: Place, default: float, *, low: float, high: float = float("inf")
+        self,
+        table: Mapping[str, Any],
+        place: Place,
+        default: float,
+        *,
+        low: float,
+        high: float = float("inf"),
     ) -> float:
         """A number within bounds."""
         value = table.get(str(place[-1]), default)
@@ -119,8 +131,10 @@ def nearest(name: str, allowed: Iterable[str]) -> str:
 
 
 def _places(text: str) -> dict[Place, int]:
-    """Lines of headers and keys. Within a text of several lines something may look like a key; it does no harm,
-    since only places that the parsed document has are asked for.
+    """Lines of headers and keys.
+
+    Within a text of several lines something may look like a key; it does no harm, since only places that the parsed
+    document has are asked for.
     """
     found: dict[Place, int] = {}
     counts: dict[tuple[str | int, ...], int] = {}
@@ -151,4 +165,6 @@ def _within_arrays(names: Place, counts: Mapping[Place, int]) -> Place:
 
 
 def _parts(dotted: str) -> Place:
-    return tuple(next(part for part in match.groups() if part is not None) for match in _PART.finditer(dotted))
+    return tuple(
+        next(part for part in match.groups() if part is not None) for match in _PART.finditer(dotted)
+    )

@@ -257,7 +257,9 @@ def write_model(folder: Path, config: dict[str, Any], tensors: Tensors) -> None:
     (folder / "config.json").write_text(json.dumps(config, indent=1), encoding="utf-8")
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer()), encoding="utf-8")
     (folder / "tokenizer_config.json").write_text(
-        json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 512, "unk_token": "w0"}),
+        json.dumps(
+            {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 512, "unk_token": "w0"}
+        ),
         encoding="utf-8",
     )
     save_file(
@@ -269,7 +271,9 @@ def write_model(folder: Path, config: dict[str, Any], tensors: Tensors) -> None:
 
 def prompts() -> list[list[int]]:
     """The fixed prompts, all of words that the drafter knows."""
-    return [[2 * ((7 * number + 3 * step) % 128) for step in range(4 + 5 * number)] for number in range(PROMPTS)]
+    return [
+        [2 * ((7 * number + 3 * step) % 128) for step in range(4 + 5 * number)] for number in range(PROMPTS)
+    ]
 
 
 def answers(folder: Path, model: str, asked: Iterable[list[int]]) -> list[list[int]]:
@@ -298,7 +302,10 @@ def main(folder: Path) -> None:
     write_model(folder / "eagle3", EAGLE3, drafter_tensors(words))
     write_model(folder / "llama", LLAMA, target_tensors(words, mla=False))
     asked = prompts()
-    for name, models in (("DeepseekV3ForCausalLM", ("deepseek-v3", "kimi-k2")), ("LlamaForCausalLM", ("llama",))):
+    for name, models in (
+        ("DeepseekV3ForCausalLM", ("deepseek-v3", "kimi-k2")),
+        ("LlamaForCausalLM", ("llama",)),
+    ):
         expected = answers(folder / models[0], name, asked)
         document = [
             {"prompt": prompt, "tokens": tokens} for prompt, tokens in zip(asked, expected, strict=True)
