@@ -83,11 +83,12 @@ def _anchor(cell: CellResult) -> str:
 
 
 def _section(cell: CellResult, runs: Sequence[Run], folder: Path) -> str:
-    parts = [
+    expected = " (expected)" if cell.as_expected and cell.outcome is Outcome.BACKEND_CANNOT else ""
+    opening = (
         f'<section id="{escape(_anchor(cell))}"><header><h2>{escape(cell.identifier)}</h2>'
-        f'<span class="outcome {_class(cell.outcome)}">{escape(cell.outcome)}'
-        f"{' (expected)' if cell.as_expected and cell.outcome is Outcome.BACKEND_CANNOT else ''}</span></header>"
-    ]
+        f'<span class="outcome {_class(cell.outcome)}">{escape(cell.outcome)}{expected}</span></header>'
+    )
+    parts = [opening]
     if not cell.gates:
         parts.append(f"<p>{escape(cell.reason)}</p>")
     else:
@@ -152,6 +153,7 @@ def _evidence(cell: CellResult, folder: Path) -> str:
         lines = tail(folder / log, lines=_LOG_LINES)
         text = escape("\n".join(lines)) if lines else "The log is not here."
         parts.append(
-            f'<details><summary>{escape(Path(log).name)}</summary><p class="soft">{escape(log)}</p><pre>{text}</pre></details>'
+            f"<details><summary>{escape(Path(log).name)}</summary>"
+            f'<p class="soft">{escape(log)}</p><pre>{text}</pre></details>'
         )
     return "".join(parts)

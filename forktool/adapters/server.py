@@ -177,20 +177,20 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def cleaned_environment(extra: Mapping[str, str], *, home: Path) -> dict[str, str]:
+def cleaned_environment(extra: Mapping[str, str], *, home: Path, temporary: Path) -> dict[str, str]:
     """Our environment for a server: without what would make a result depend on the caller's shell.
 
     Args:
         extra: the cell's own variables; they win.
-        home: a folder of the cell's own, for caches and temporary files.
+        home: a folder of the cell's own, for caches.
+        temporary: one for sockets and temporary files. Its path must be short: a Unix socket's may have 107 characters.
     """
     kept = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("VLLM_", "SGLANG_", "PYTHON", "PIP_", "UV_")) and name != "VIRTUAL_ENV"
     }
-    for name, folder in (("TMPDIR", "tmp"), ("XDG_CACHE_HOME", "cache"), ("VLLM_CACHE_ROOT", "cache/vllm")):
-        path = home / folder
+    for name, path in (("TMPDIR", temporary), ("XDG_CACHE_HOME", home / "cache")):
         path.mkdir(parents=True, exist_ok=True)
         kept[name] = str(path)
     kept["NO_PROXY"] = kept["no_proxy"] = "127.0.0.1,localhost"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -123,13 +124,14 @@ class CellServers:
         extra = {**launch.engine.environment(cell), **cell.environment, **self._devices()}
         side = "with" if speculative else "without"
         log = launch.folder / f"server-{len(self.logs) + 1}-{side}-speculation.log"
-        env = cleaned_environment(extra, home=launch.folder / "home")
-        env["PATH"] = f"{launch.python.parent}:{env.get('PATH', '')}"
         self.logs.append(log)
         self.commands.append(_shell(extra, argv))
         self._note(f"{cell.identifier}: server {side} speculation")
         began = time.monotonic()
-        with Server(argv, env=env, log=log, cwd=launch.folder) as server:
+        with (
+            tempfile.TemporaryDirectory(prefix="ft-", ignore_cleanup_errors=True) as temporary,
+            Server(argv, env=self._environment(extra, Path(temporary)), log=log, cwd=launch.folder) as server,
+        ):
             self._live.add(server)
             try:
                 api = OpenAiApi(port, cell.model, timeout=max(1.0, self._deadline - began))
@@ -171,6 +173,11 @@ class CellServers:
         else:
             report = explain_start(engine, lines, returncode=returncode, timeout=cell.timeout)
         raise StartError(report, speculative=speculative)
+
+    def _environment(self, extra: Mapping[str, str], temporary: Path) -> dict[str, str]:
+        env = cleaned_environment(extra, home=self.launch.folder / "home", temporary=temporary)
+        # What the server starts by name must come from its own environment.
+        return env | {"PATH": f"{self.launch.python.parent}:{env.get('PATH', '')}"}
 
     def _devices(self) -> Mapping[str, str]:
         # UUIDs, since indices change with CUDA_DEVICE_ORDER; nothing is shown to a cell without GPUs.

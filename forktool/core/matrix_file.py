@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -14,14 +13,12 @@ from forktool.core.matrix import (
     Cell,
     Check,
     Expectation,
-    Load,
     Matrix,
     Needs,
-    Setup,
-    Thresholds,
     cell_id,
     is_printable,
 )
+from forktool.core.matrix_parts import SETUP_KEYS, read_load, read_setups, read_thresholds
 from forktool.core.matrix_toml import Place, TomlFile, nearest
 
 AXES = (
@@ -60,9 +57,6 @@ _CELL_KEYS = (
 _MODEL_KEYS = ("path", "quantisation", "drafter", "memory", "gpu-memory", "arguments", "environment")
 _DRAFTER_KEYS = ("path", "method", "tokens")
 _GPU_KEYS = ("capability", "memory", "constraint")
-_THRESHOLD_KEYS = ("acceptance-rate", "acceptance-length", "by-position", "speed-up", "near-tie", "quality")
-_LOAD_KEYS = ("concurrency", "requests", "tokens", "rounds", "side-by-side")
-_SETUP_KEYS = ("python", "overrides", "constraints", "find-links", "index", "extra", "alias")
 
 USUAL_TOKENS = 3
 TIMEOUT = 3600.0
@@ -94,7 +88,7 @@ class _Reader:
         self.models = self._named("models", _MODEL_KEYS)
         self.drafters = self._named("drafters", _DRAFTER_KEYS)
         self.gpus = self._named("gpus", _GPU_KEYS)
-        self.setups = self._named("setup", _SETUP_KEYS)
+        self.setups = self._named("setup", SETUP_KEYS)
 
     def matrix(self) -> Matrix:
         toml = self.toml
@@ -128,7 +122,7 @@ class _Reader:
         for number, was_used in enumerate(used):
             if not was_used:
                 raise toml.error(("exclude", number), "this [[exclude]] matches no cell")
-        return Matrix(file=toml.file, cells=tuple(cells.values()), setups=self._setups())
+        return Matrix(file=toml.file, cells=tuple(cells.values()), setups=read_setups(toml))
 
     def _named(self, kind: str, keys: tuple[str, ...]) -> Mapping[str, Mapping[str, Any]]:
         tables = self.toml.table(self.toml.document, (kind,))
@@ -140,6 +134,11 @@ class _Reader:
                     (kind, name), "must be letters, digits and . _ + - alone, to stand in file names"
                 )
             self.toml.known(table, (kind, name), keys)
+            if "path" in keys and self.toml.text(table, (kind, name, "path")) is None:
+                raise self.toml.error(
+                    (kind, name, "path"),
+                    f"is missing: a {kind.removesuffix('s')} needs the path of its folder",
+                )
         return tables
 
     def _array(self, name: str) -> Iterator[tuple[Mapping[str, Any], Place]]:
@@ -240,14 +239,8 @@ class _Reader:
         toml = self.toml
         name, drafter = values["model"], values["drafter"]
         model, at = self.models[name], ("models", name)
-        path = toml.text(model, (*at, "path"))
-        if path is None:
-            raise toml.error((*at, "path"), "is missing: a model needs the path of its folder")
-        drafter_path = toml.text(self.drafters[drafter], ("drafters", drafter, "path")) if drafter else None
-        if drafter and drafter_path is None:
-            raise toml.error(
-                ("drafters", drafter, "path"), "is missing: a drafter needs the path of its folder"
-            )
+        path = str(model["path"])
+        drafter_path = str(self.drafters[drafter]["path"]) if drafter else None
         usual_drafter = self._usual_drafter(name)
         variant = toml.text(table, (*place, "variant"))
         if variant is not None and not is_printable(variant):
@@ -287,8 +280,8 @@ class _Reader:
             gpu=values["gpu"],
             needs=self._needs(values, pick, tuple(item for item in (path, drafter_path) if item)),
             checks=self._checks(pick, speculates=values["method"] != PLAIN),
-            thresholds=self._thresholds(table, place, tokens=values["tokens"]),
-            load=self._load(table, place),
+            thresholds=read_thresholds(toml, table, place, tokens=values["tokens"]),
+            load=read_load(toml, table, place),
             timeout=pick.number("timeout", TIMEOUT, low=1),
             expect=self._expect(pick),
             wheel=self._wheel(pick),
@@ -336,64 +329,6 @@ class _Reader:
             check for check in Check if check in wanted and (speculates or check not in needs_speculation)
         )
 
-    def _thresholds(self, table: Mapping[str, Any], place: Place, *, tokens: int) -> Thresholds:
-        found = Thresholds()
-        for holder, at in ((self.toml.document, ("thresholds",)), (table, (*place, "thresholds"))):
-            found = self._one_thresholds(found, self.toml.table(holder, at), at)
-        if len(found.by_position) > tokens:
-            raise self.toml.error(
-                (*place, "thresholds", "by-position"),
-                f"has {len(found.by_position)} floors for {tokens} draft tokens",
-            )
-        return found
-
-    def _one_thresholds(self, base: Thresholds, table: Mapping[str, Any], at: Place) -> Thresholds:
-        toml = self.toml
-        toml.known(table, at, _THRESHOLD_KEYS)
-
-        def floor(key: str, default: float | None, high: float) -> float | None:
-            # `false` takes a floor away that is set above.
-            if table.get(key) is False:
-                return None
-            return toml.number(table, (*at, key), default or 0, low=0, high=high) if key in table else default
-
-        positions = table.get("by-position", list(base.by_position))
-        if not isinstance(positions, list):
-            raise toml.error((*at, "by-position"), "must be a list of numbers, one for each draft position")
-        return Thresholds(
-            acceptance_rate=floor("acceptance-rate", base.acceptance_rate, 1),
-            acceptance_length=floor("acceptance-length", base.acceptance_length, 1024),
-            by_position=tuple(
-                toml.number({"by-position": item}, (*at, "by-position"), 0, low=0, high=1)
-                for item in positions
-            ),
-            speed_up=floor("speed-up", base.speed_up, 1000),
-            near_tie=toml.number(table, (*at, "near-tie"), base.near_tie, low=0, high=10),
-            quality=floor("quality", base.quality, 1),
-        )
-
-    def _load(self, table: Mapping[str, Any], place: Place) -> Load:
-        toml, found = self.toml, Load()
-        for holder, at in ((toml.document, ("load",)), (table, (*place, "load"))):
-            part = toml.table(holder, at)
-            toml.known(part, at, _LOAD_KEYS)
-            levels = part.get("concurrency", list(found.concurrency))
-            if not isinstance(levels, list) or not levels:
-                raise toml.error((*at, "concurrency"), "must be a list of whole numbers")
-            found = replace(
-                found,
-                concurrency=tuple(
-                    sorted(
-                        {toml.whole({"concurrency": item}, (*at, "concurrency"), 1, low=1) for item in levels}
-                    )
-                ),
-                requests=toml.whole(part, (*at, "requests"), found.requests, low=1),
-                tokens=toml.whole(part, (*at, "tokens"), found.tokens, low=1),
-                rounds=toml.whole(part, (*at, "rounds"), found.rounds, low=1, high=100),
-                side_by_side=toml.flag(part, (*at, "side-by-side"), default=found.side_by_side),
-            )
-        return found
-
     def _expect(self, pick: _Pick) -> Expectation:
         name = pick.text("expect") or Expectation.PASS
         if name not in tuple(Expectation):
@@ -420,21 +355,6 @@ class _Reader:
             if not isinstance(value, str):
                 raise self.toml.error((*at, "environment", key), f"must be a text, as {key} = {str(value)!r}")
         return dict(values)
-
-    def _setups(self) -> dict[str, Setup]:
-        toml = self.toml
-        return {
-            name: Setup(
-                python=toml.text(table, ("setup", name, "python")),
-                overrides=toml.texts(table, ("setup", name, "overrides")),
-                constraints=toml.texts(table, ("setup", name, "constraints")),
-                find_links=toml.texts(table, ("setup", name, "find-links")),
-                index=toml.text(table, ("setup", name, "index")),
-                extra=toml.texts(table, ("setup", name, "extra")),
-                alias=toml.text(table, ("setup", name, "alias")),
-            )
-            for name, table in self.setups.items()
-        } | ({} if "default" in self.setups else {"default": Setup()})
 
 
 class _Pick:

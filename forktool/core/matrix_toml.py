@@ -149,7 +149,8 @@ def _places(text: str) -> dict[Place, int]:
                 current = (*names, index)
             else:
                 current = _within_arrays(names, counts)
-            found.setdefault(current, number)
+            for end in range(len(current), 0, -1):
+                found.setdefault(current[:end], number)
             continue
         key = _KEY.match(line)
         if key:

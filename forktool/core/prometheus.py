@@ -27,7 +27,7 @@ class Sample:
 def parse_metrics(text: str) -> tuple[Sample, ...]:
     """All samples of a page; lines that are no samples (comments, or not of this format) are passed over."""
     found = []
-    for line in text.splitlines():
+    for line in text.split("\n"):
         match = _SAMPLE.match(line)
         if match is None:
             continue
