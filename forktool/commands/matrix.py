@@ -144,7 +144,14 @@ def run(
 
             options = SlurmOptions(shared=Path(shared or job.place.root / "slurm"), partition=partition)
             run_on_slurm(
-                waiting, job, project, options, cancelled=cancelled, note=project.console.note, done=done
+                waiting,
+                job,
+                project,
+                options,
+                run_name=f"{subject.sha256[:12]}-{''.join(filter(str.isalnum, state.started))}",
+                cancelled=cancelled,
+                note=project.console.note,
+                done=done,
             )
         else:
             run_here(

@@ -16,10 +16,11 @@ from forktool.adapters.openai_api import OpenAiApi
 from forktool.adapters.server import CancelledError, Server, cleaned_environment, free_port
 from forktool.core.matrix import Cell
 from forktool.core.matrix_engine import Engine, StartFailure, StartReport, bare, cause_line, explain_start
-from forktool.errors import OutsideError
+from forktool.errors import NetworkError, OutsideError
 
 Note = Callable[[str], None]
 _POLL = 0.1
+_NOTICE = 2.0
 
 
 class StartError(Exception):
@@ -137,10 +138,14 @@ class CellServers:
                 api = OpenAiApi(port, cell.model, timeout=max(1.0, self._deadline - began))
                 self._await(server, api, speculative=speculative, began=began)
                 yield api
+            except NetworkError:
+                # A dead server is noticed by its broken connection before the guard has seen it end.
+                died = not server.wait_until(lambda: False, timeout=_NOTICE, cancelled=self._cancelled)
+                if died and server.returncode is not None and not self._timed_out:
+                    self.died_because = cause_line(server.lines())
+                raise
             finally:
                 self._live.discard(server)
-                if server.returncode is not None and not self._timed_out and self.died_because is None:
-                    self.died_because = cause_line(server.lines())
                 server.stop()
                 self.seconds += time.monotonic() - began
         held = wait_until_free(launch.gpus)

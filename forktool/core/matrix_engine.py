@@ -111,7 +111,7 @@ _RAISED = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Exit|In
 _SECOND_HAND = re.compile(
     r"See root cause above|Engine core initialization failed|EngineDeadError|Engine core proc"
 )
-_MORE = re.compile(r"^\s{1,4}(Value error|Assertion failed), (.*?)(?: \[type=.*)?$")
+_MORE = re.compile(r"^\s{0,4}(Value error|Assertion failed), (.*?)(?: \[type=.*)?$")
 SIGKILL = -9
 
 
@@ -127,7 +127,7 @@ def cause_line(lines: Sequence[str]) -> str:
             for below in plain[number + 1 : number + 4]:
                 detail = _MORE.match(below)
                 if detail:
-                    return f"{line}: {detail[2]}" if len(line) < 90 else detail[2]
+                    return detail[2]
             if chained(plain, number):
                 continue
             return line

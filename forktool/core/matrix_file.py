@@ -285,8 +285,17 @@ class _Reader:
             timeout=pick.number("timeout", TIMEOUT, low=1),
             expect=self._expect(pick),
             wheel=self._wheel(pick),
-            arguments=(*toml.texts(model, (*at, "arguments")), *toml.texts(table, (*place, "arguments"))),
-            environment={**self._environment(model, at), **self._environment(table, place)},
+            # All three count, the nearest last: servers take the last of an option that is given twice.
+            arguments=tuple(
+                word
+                for holder, where in pick.outer_first()
+                for word in toml.texts(holder, (*where, "arguments"))
+            ),
+            environment={
+                name: value
+                for holder, where in pick.outer_first()
+                for name, value in self._environment(holder, where).items()
+            },
             prompts=pick.text("prompts"),
             answer_tokens=int(pick.number("answer-tokens", 64, low=1)),
             setup=setup,
@@ -369,6 +378,10 @@ class _Pick:
             ((table, place) for table, place in self._tables if key in table), self._tables[0]
         )
         return table, (*place, key)
+
+    def outer_first(self) -> tuple[tuple[Mapping[str, Any], Place], ...]:
+        """The tables, the one that gives way first."""
+        return tuple(reversed(self._tables))
 
     def place(self, key: str) -> Place:
         return self._of(key)[1]
