@@ -91,7 +91,11 @@ class Probes:
             job = jobs[number]
             answers[job.name, job.tree] = result
             if is_repeatable:
-                record: dict[str, object] = {"reads": job.reads, "colour": result.colour.value, "detail": result.detail}
+                record: dict[str, object] = {
+                    "reads": job.reads,
+                    "colour": result.colour.value,
+                    "detail": result.detail,
+                }
                 self._records(job.name).append(record)
                 learned.add(job.name)
         self._keep(learned)

@@ -234,7 +234,8 @@ class _Rebase:
         kept = WorkTree(self._project.state.home / "conflict")
         if running.stopped_at == name and name in running.settled and kept.exists:
             # What a person made there is a suspect, not a conflict again: it stays for them to go on with.
-            work, proposal = kept, kept.take_tree()
+            work = kept
+            proposal: Oid | None = kept.take_tree()
         else:
             facts = next(step.facts for step in replayed.steps if step.patch.name == name)
             is_refused = facts is not None and facts.merge is MergeKind.RESOLVED

@@ -18,7 +18,7 @@ from forktool.core.verdict import Verdict
 
 def stop_work_tree(
     store: GitStore, path: Path, *, at: Oid, pick: Oid, resolutions: Path | None
-) -> tuple[WorkTree, str | None]:
+) -> tuple[WorkTree, Oid | None]:
     """A work tree at the patches carried so far, with the patch that stopped picked onto it.
 
     Returns the work tree and the id of the tree it proposes, None where it holds a conflict.
@@ -42,7 +42,7 @@ def stop_work_tree(
     work.try_git("cherry-pick", "--no-commit", "--keep-redundant-commits", pick)
     if work.unmerged():
         return work, None
-    return work, work.git("write-tree").decode().strip()
+    return work, Oid(work.git("write-tree").decode().strip())
 
 
 def show_stop(console: Console, replayed: Replayed, work: Path) -> None:

@@ -1,0 +1,90 @@
+"""A project with a matrix of fake cells, and wheels that hold a scripted server in place of vLLM."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+SERVER = Path(__file__).with_name("fake_vllm_server.py")
+
+CELLS = """\
+[load]
+concurrency = [1, 4]
+requests = 4
+tokens = 8
+rounds = 1
+
+[thresholds]
+acceptance-rate = 0.5
+
+[models.tiny]
+path = "models/tiny"
+drafter = "drafter"
+
+[drafters.drafter]
+path = "models/drafter"
+
+[gpus.sm100]
+capability = "10.0"
+
+[[include]]
+model = "tiny"
+gpu = "cpu"
+checks = ["right", "accepted"]
+timeout = 30
+answer-tokens = 16
+"""
+
+
+def make_wheel(
+    folder: Path,
+    version: str = "0.16.0",
+    *,
+    behaviour: Mapping[str, Any] | None = None,
+    record: Mapping[str, Any] | None = None,
+) -> Path:
+    """A real wheel of the name vllm whose `vllm serve` is the scripted server.
+
+    `behaviour` overrides every model's script; `record` becomes forktool.json in its dist-info.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"vllm-{version}-py3-none-any.whl"
+    info = f"vllm-{version}.dist-info"
+    members = {
+        "vllm/__init__.py": b"",
+        "vllm/entrypoints/__init__.py": b"",
+        "vllm/entrypoints/cli/__init__.py": b"",
+        "vllm/entrypoints/cli/main.py": SERVER.read_bytes(),
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}\n".encode(),
+        f"{info}/WHEEL": b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    if behaviour is not None:
+        members["vllm/entrypoints/cli/behaviour.json"] = json.dumps(behaviour).encode()
+    if record is not None:
+        members[f"{info}/forktool.json"] = json.dumps(record).encode()
+    lines = [f"{name},sha256={_digest(content)},{len(content)}" for name, content in members.items()]
+    members[f"{info}/RECORD"] = "\n".join([*lines, f"{info}/RECORD,,"]).encode() + b"\n"
+    with ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return path
+
+
+def _digest(content: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+
+
+def write_project(folder: Path, *, cells: str = CELLS, script: Mapping[str, Any] | None = None) -> Path:
+    """A patchset folder with a matrix, and the models that it names; returns the patchset."""
+    patchset = folder / "patchset"
+    model = patchset / "models" / "tiny"
+    model.mkdir(parents=True, exist_ok=True)
+    (patchset / "models" / "drafter").mkdir(exist_ok=True)
+    (model / "script.json").write_text(json.dumps(script or {}), encoding="utf-8")
+    (patchset / "matrix.toml").write_text(cells, encoding="utf-8")
+    return patchset
