@@ -17,9 +17,9 @@ nox.options.sessions = ["tests", "lint", "types"]
 nox.options.error_on_missing_interpreters = False
 
 
-def _forktool(session: nox.Session, *command: str) -> None:
+def _forktool(session: nox.Session, *command: str, project: str = ".") -> None:
     """Run forktool, and end nox with its exit code: 3 must not become 1."""
-    session.install("--quiet", "-e", ".")
+    session.install("--quiet", "-e", project)
     program = Path(session.bin) / "forktool"
     code = subprocess.run([program, *command, *session.posargs], check=False).returncode
     if code:
@@ -44,6 +44,12 @@ def check(session: nox.Session) -> None:
     _forktool(session, "check")
 
 
+@nox.session(default=False)
+def wheel(session: nox.Session) -> None:
+    """The series as a wheel: nox -s wheel [-- TAG], or what else forktool wheel takes."""
+    _forktool(session, "wheel", project=".[wheel]")
+
+
 @nox.session
 def tests(session: nox.Session) -> None:
     """The tests, with coverage; arguments go to pytest."""
@@ -59,9 +65,9 @@ def tests(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def tests_slow(session: nox.Session) -> None:
-    """The tests that need minutes and gigabytes: real CPU servers, wheels of 500 MB."""
-    session.install("--quiet", "-e", ".", "--group", "tests")
-    session.run("pytest", "-m", "slow", *session.posargs)
+    """The tests that need minutes and gigabytes, vLLM on torch among them; FORKTOOL_TEST_CACHE keeps what they fetch."""
+    session.install("--quiet", "-e", ".[wheel]", "--group", "tests")
+    session.run("pytest", "-m", "slow and not gpu", "--durations=10", *session.posargs)
 
 
 @nox.session
