@@ -17,9 +17,9 @@ nox.options.sessions = ["tests", "lint", "types", "workflows"]
 nox.options.error_on_missing_interpreters = False
 
 
-def _forktool(session: nox.Session, *command: str) -> None:
+def _forktool(session: nox.Session, *command: str, project: str = ".") -> None:
     """Run forktool, and end nox with its exit code: 3 must not become 1."""
-    session.install("--quiet", "-e", ".")
+    session.install("--quiet", "-e", project)
     program = Path(session.bin) / "forktool"
     code = subprocess.run([program, *command, *session.posargs], check=False).returncode
     if code:
@@ -52,8 +52,8 @@ def diff(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def wheel(session: nox.Session) -> None:
-    """The wheel of the series: nox -s wheel [-- TAG | verify FILE | index DIR]."""
-    _forktool(session, "wheel")
+    """The series as a wheel: nox -s wheel [-- TAG], or what else forktool wheel takes."""
+    _forktool(session, "wheel", project=".[wheel]")
 
 
 @nox.session(default=False)
@@ -89,9 +89,9 @@ def tests(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def tests_slow(session: nox.Session) -> None:
-    """The tests that need minutes and gigabytes: real CPU servers, wheels of 500 MB."""
-    session.install("--quiet", "-e", ".", "--group", "tests", "--group", "emulate")
-    session.run("pytest", "-m", "slow", *session.posargs)
+    """The tests that need minutes and gigabytes, vLLM on torch among them; FORKTOOL_TEST_CACHE keeps what they fetch."""
+    session.install("--quiet", "-e", ".[wheel]", "--group", "tests", "--group", "emulate")
+    session.run("pytest", "-m", "slow and not gpu", "--durations=10", *session.posargs)
 
 
 @nox.session

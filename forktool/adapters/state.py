@@ -26,6 +26,7 @@ May be deleted at any time when no forktool runs: it is downloaded or computed a
   downloads/       archives and wheels, kept by their sha256
   index/           what the package index listed, and when
   probes/          results of probes, by the content they read
+  build/           source builds of wheels: their trees and logs
 Deleting these loses work in progress:
   rebase.json      the rebase that stopped (`forktool rebase --continue | --abort`)
   conflict/        the work tree of its conflict
