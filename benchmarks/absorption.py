@@ -108,6 +108,20 @@ class Laboratory:
             return None
         return Backport(commit=commit, subject=subject, tree=tree, diff=diff_text(self.store, root, tree))
 
+    def is_back(self, backport: Backport, base: GitTree, onto: GitTree) -> bool:
+        """Whether B has, line by line, every line back that the patch removes, and none more that it adds."""
+        after = self.store.tree(backport.tree, label="patched")
+        removes = False
+        for path in backport.patch(_OWN_WORDS).paths:
+            old, new, there = (Counter((tree.read(path) or b"").split(b"\n")) for tree in (base, after, onto))
+            removed, added = old - new, new - old
+            if any(there[line] < old[line] for line in removed) or any(
+                there[line] > old[line] for line in added
+            ):
+                return False
+            removes = removes or bool(removed)
+        return removes
+
     def plain_git(self, backport: Backport, base: Oid, onto: Oid) -> str:
         """What a plain cherry-pick onto the new tag does."""
         there = self.store.tree_of(onto)
@@ -152,8 +166,9 @@ _CARRIED = (Verdict.UNCHANGED, Verdict.REFRESHED, Verdict.RESOLVED)
 def _has_it(facts: Facts | None) -> bool:
     if facts is None:
         return False
-    full = facts.content is not None and facts.content.is_full
-    return bool(facts.absorbed) or full or facts.merge is MergeKind.EMPTY
+    content = facts.content
+    there = content is not None and (content.is_mostly_there or content.target_gone)
+    return bool(facts.absorbed) or there or facts.merge is MergeKind.EMPTY
 
 
 def _sample(
@@ -202,26 +217,29 @@ def _measure(laboratory: Laboratory, options: argparse.Namespace) -> None:
     chosen = random.Random(options.seed)
     positives = [row for row in between if row[0] not in undone]
     chosen.shuffle(positives)
+    trees = (
+        laboratory.store.tree(laboratory.store.tree_of(base), label="base"),
+        laboratory.store.tree(laboratory.store.tree_of(onto), label="onto"),
+    )
     sampled = list(_sample(laboratory, base, positives, options.sample))
+    back = [one for one in sampled if laboratory.is_back(one, *trees)]
+    sampled = [one for one in sampled if one not in back]
     gone = list(_sample(laboratory, base, [row for row in between if row[0] in reverted], options.sample))
     later: list[Backport] = []
     if options.later:
         after = laboratory.commits(onto, laboratory.resolve(options.later))
         chosen.shuffle(after)
         later = list(_sample(laboratory, base, after, options.negatives or options.sample))
-    everything = [*sampled, *gone, *later]
+    everything = [*sampled, *back, *gone, *later]
     begin = time.perf_counter()
     paths = {path for backport in everything for path in backport.patch(_OWN_WORDS).paths}
     history = GitHistory(laboratory.store, laboratory.state).read(base, [onto], paths).get(onto)
     walked = time.perf_counter() - begin
     print(f"\n{options.base} -> {options.onto}: {len(between)} commits; the walk took {walked:.1f} s")
-    trees = (
-        laboratory.store.tree(laboratory.store.tree_of(base), label="base"),
-        laboratory.store.tree(laboratory.store.tree_of(onto), label="onto"),
-    )
     for title, wrong, right, backports in (
         ("upstream has it", ("carried", "conflict", "asks: a finding"), "absorbed", sampled),
         ("reverted before B", ("absorbed", "obsolete"), "carried", gone),
+        ("taken back before B without a word", ("absorbed", "obsolete"), "carried", back),
         ("upstream does not have it yet", ("absorbed", "obsolete"), "carried", later),
     ):
         if backports:

@@ -43,6 +43,8 @@ def content_fact(paths: Sequence[Versions]) -> ContentFact | None:
         detail="; ".join(content.detail for _, content in telling),
         hunks_present=present,
         hunks=total,
+        removed=sum(_removed(content)[0] for _, content in telling),
+        removed_gone=sum(_removed(content)[1] for _, content in telling),
     )
 
 
@@ -66,6 +68,13 @@ def absorbed_fact(
     if is_whole and (now is None or not now.is_full):
         detail += ", all of it; later commits changed it"
     return AbsorbedFact(detail=detail, is_whole=is_whole)
+
+
+def _removed(content: Content) -> tuple[int, int]:
+    """What the patch removes from one path and how much of it is gone: elements where there are any, else lines."""
+    if content.elements_added or content.elements_removed:
+        return content.elements_removed, content.elements_removed_gone
+    return content.lines_removed, content.lines_removed_gone
 
 
 def _weight(content: Content) -> int:

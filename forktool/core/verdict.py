@@ -107,7 +107,7 @@ class ContentFact:
     """How much of the patch the bare new tree already says, over all its paths.
 
     `share` is 0..1, over what carries meaning; `is_full` asks for every element. `hunks_present` counts hunks that
-    the new tree has in full.
+    the new tree has in full, `removed` and `removed_gone` what the patch removes and how much of that is gone.
     """
 
     share: float
@@ -116,6 +116,13 @@ class ContentFact:
     detail: str
     hunks_present: int = 0
     hunks: int = 0
+    removed: int = 0
+    removed_gone: int = 0
+
+    @property
+    def is_mostly_there(self) -> bool:
+        """Whether the new tree says most of the patch, by what it says or by its hunks."""
+        return self.share >= MOSTLY or (self.hunks > 0 and self.hunks_present >= MOSTLY * self.hunks)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -208,25 +215,49 @@ def _dropping(facts: Facts) -> Verdict | None:
         if upstream_has_it or (content is not None and content.share >= MOSTLY):
             return Verdict.ABSORBED
         return Verdict.OBSOLETE if target_gone else Verdict.SUSPECT
-    if upstream_has_it or facts.merge is MergeKind.EMPTY:
+    if upstream_has_it or facts.merge is MergeKind.EMPTY or _mostly_upstream(facts):
         if probe is ProbeColour.ABSENT and _history_and_content(facts):
             return Verdict.ABSORBED
         return Verdict.SUSPECT
     return None
 
 
+def _mostly_upstream(facts: Facts) -> bool:
+    """Whether most of a patch without a probe is there already, so that carrying it needs a person's word.
+
+    A clean merge that leaves a part of the patch to do is no question: it is partly absorbed.
+    """
+    content = facts.content
+    if content is None or facts.by_hand or facts.probe_bare is not ProbeColour.ABSENT:
+        return False
+    match facts.merge:
+        case MergeKind.CONFLICT:
+            return content.is_mostly_there or content.target_gone
+        case MergeKind.RESOLVED:
+            return content.is_mostly_there
+        case MergeKind.CLEAN:
+            return content.is_mostly_there and not content.hunks_present
+        case MergeKind.UNTOUCHED | MergeKind.EMPTY:
+            return False
+
+
 def _history_and_content(facts: Facts) -> bool:
     """Whether history and content agree that upstream has the patch.
 
-    Where a commit made the whole change, something of it that is still there is enough: the rest was changed since.
+    Where a commit made the whole change, it is enough that something of it is still there, or that all it removed is
+    still gone: the rest was changed since, not taken back.
     """
     content = facts.content
-    if not facts.absorbed or content is None:
+    if not facts.absorbed:
         return False
-    is_whole = any(fact.is_whole for fact in facts.absorbed)
-    return (
-        content.is_full or content.target_gone or content.share >= (_SURVIVOR if is_whole else _SAME_CHANGE)
-    )
+    if facts.merge is MergeKind.EMPTY:
+        return True
+    if content is None:
+        return False
+    if content.is_full or content.target_gone or content.share >= _SAME_CHANGE:
+        return True
+    still_gone = content.removed > 0 and content.removed_gone == content.removed
+    return any(fact.is_whole for fact in facts.absorbed) and (content.share >= _SURVIVOR or still_gone)
 
 
 def _carrying(facts: Facts) -> Verdict:
