@@ -89,7 +89,7 @@ def tests(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def tests_slow(session: nox.Session) -> None:
-    """The tests that need minutes and gigabytes, vLLM on torch among them; FORKTOOL_TEST_CACHE keeps what they fetch."""
+    """The tests that need minutes and gigabytes; FORKTOOL_TEST_CACHE keeps what they fetch."""
     session.install("--quiet", "-e", ".[wheel]", "--group", "tests", "--group", "emulate")
     session.run("pytest", "-m", "slow and not gpu", "--durations=10", *session.posargs)
 
