@@ -234,6 +234,11 @@ def _apply(project: Project, patchset: Patchset, found: _Found, *, dry_run: bool
         )
     done = found.is_applied
     changes = () if done else plan.writes
+    if not done and not dry_run:
+        if changes:
+            ask(found.target, _apply_request(patchset, found.name, changes))
+        else:
+            ask(found.target, _request("revert", found.name, patchset))
     console.document(
         {
             "target": found.target.label,
@@ -255,10 +260,6 @@ def _apply(project: Project, patchset: Patchset, found: _Found, *, dry_run: bool
         console.answer(f"{'would ' if dry_run else ''}{_action(write)} {write.path}")
     if dry_run:
         return ExitCode.DONE
-    if changes:
-        ask(found.target, _apply_request(patchset, found.name, changes))
-    else:
-        ask(found.target, _request("revert", found.name, patchset))
     console.answer(f"{_title(found)} has {len(patchset.series.patches)} patches")
     _warn(project, found, changed=True)
     return ExitCode.DONE
