@@ -106,7 +106,7 @@ def _stages(
     """The bare tree, then with one more patch at a time; and what must be said about patches that are not in."""
     base = upstream.resolve(patchset.series.base.tag)
     paths = patchset.series.paths
-    tree, base_tree = upstream.light_trees([tag, base], (*READ, *paths))
+    tree, base_tree = upstream.light_trees([tag, base], (*READ, *paths), modes=patchset.series.modes)
     cache = ParseCache()
     stages = [Stage(patch=None, modules=Modules(tree, cache))]
     if tag == base:

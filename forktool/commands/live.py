@@ -103,7 +103,7 @@ def _look(project: Project, patchset: Patchset, target: Target, name: str) -> _F
     seen = ask(target, _request("inspect", name, patchset, compare=True))
     _check_version(patchset, seen, name)
     with project.store() as store, project.upstream(patchset, store) as upstream:
-        base = upstream.light_tree(series.base.tag, series.paths)
+        base = upstream.light_tree(series.base.tag, series.paths, modes=series.modes)
         tops = frozenset(seen["tops"])
         now = plan_live(series, base, _files(seen, original=False), tops=tops)
         after_undo = plan_live(series, base, _files(seen, original=True), tops=tops)

@@ -69,7 +69,7 @@ def verdicts(
     for name in patchset.series.names:
         paths |= probes.reads(name)
     base_tag = patchset.series.base.tag
-    light = upstream.light_trees([base_tag, *tags], sorted(paths))
+    light = upstream.light_trees([base_tag, *tags], sorted(paths), modes=patchset.series.modes)
     history = absorbers(project, patchset, store, upstream, [tree.label for tree in light[1:]])
     try:
         found = Replayer(patchset, light[0], store, probes).replay(light[1:], history=history)

@@ -11,7 +11,7 @@ from typing import NewType
 
 from forktool.core.diff import FileDiff, parse_diff
 from forktool.core.mail import parse_mail
-from forktool.core.objects import Oid, Person
+from forktool.core.objects import Mode, Oid, Person
 from forktool.core.trailers import Trailer, split_trailers
 from forktool.errors import PatchsetError, RequestError
 
@@ -118,6 +118,16 @@ class Series:
     def paths(self) -> tuple[str, ...]:
         """Every path that some patch reads or writes."""
         return tuple(dict.fromkeys(path for patch in self.patches for path in patch.paths))
+
+    @property
+    def modes(self) -> dict[str, Mode]:
+        """The mode of every file that the patches were made on, where they name it."""
+        found: dict[str, Mode] = {}
+        for patch in self.patches:
+            for file in patch.files:
+                if file.old_path is not None and file.old_mode is not None:
+                    found.setdefault(file.old_path, file.old_mode)
+        return found
 
     def find(self, name: str) -> Patch:
         """The patch of that name.

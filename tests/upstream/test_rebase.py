@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -123,3 +124,32 @@ def test_v0_15_0_has_no_source_distribution(forktool: Callable[..., Result]) -> 
     assert result.code == 2
     assert "v0.15.0" in result.err
     assert "hint:" in result.err
+
+
+def test_a_patch_of_an_executable_file_is_judged_through_wheels(
+    forktool: Callable[..., Result], tmp_path: Path
+) -> None:
+    """vllm/envs.py is executable in the sdist and not in the wheel."""
+    assert forktool("apply", str(tmp_path / "tree")).code == 0
+    envs = tmp_path / "tree" / "vllm" / "envs.py"
+    envs.write_text("# ours\n" + envs.read_text())
+    message = "Mark envs\n\nReason: a test\nSigned-off-by: T <t@example.org>"
+    git = [
+        "git",
+        "-c",
+        "user.name=T",
+        "-c",
+        "user.email=t@example.org",
+        "commit",
+        "--quiet",
+        "--all",
+        "-m",
+        message,
+    ]
+    subprocess.run(git, cwd=tmp_path / "tree", check=True)
+    assert forktool("export", str(tmp_path / "tree")).code == 0
+
+    result = forktool("status", "--onto", "v0.17.0", "--json")
+
+    assert result.code == 0, result.out + result.err
+    assert result.patch("mark-envs")["verdicts"] == {"v0.17.0": "unchanged"}
