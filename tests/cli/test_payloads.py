@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -324,3 +325,57 @@ def test_a_file_whose_name_is_not_utf_8_is_carried_and_shown(story: Story) -> No
     assert [os.fsencode(path) for path in shown.patch("ten")["conflicts"]] == [b"caf\xe9.py"]
     assert story.run("rebase", "v1.1").code == 0
     assert "'ten'" in story.carried(name)
+
+
+def test_commits_that_no_patch_file_can_hold_are_refused_by_export(story: Story) -> None:
+    story.release("v1.0", {"a.py": LINES})
+    story.start("v1.0")
+    story.patch("ten", {"a.py": LINES.replace("line_10 = 10", "line_10 = 'ten'")})
+    assert story.run("apply", str(story.applied)).code == 0
+    before = story.snapshot()
+
+    story.git("commit", "--quiet", "--allow-empty", "--message", "Nothing", cwd=story.applied)
+    empty = story.run("export", str(story.applied))
+    assert empty.code == 2
+    assert "'Nothing' changes nothing" in empty.err
+    story.git("reset", "--quiet", "--hard", "HEAD~1", cwd=story.applied)
+    story.git("checkout", "--quiet", "-b", "side", "v1.0", cwd=story.applied)
+    story.write({"b.py": "b = 1\n"}, root=story.applied)
+    story.git("add", "b.py", cwd=story.applied)
+    story.git("commit", "--quiet", "--message", "Side", cwd=story.applied)
+    story.git("checkout", "--quiet", "-", cwd=story.applied)
+    story.git("merge", "--quiet", "--no-edit", "side", cwd=story.applied)
+    merged = story.run("export", str(story.applied))
+    assert merged.code == 2
+    assert "is a merge" in merged.err
+    assert story.snapshot() == before
+
+
+def test_a_series_has_the_same_commit_ids_at_every_apply_and_everywhere(story: Story, tmp_path: Path) -> None:
+    story.release("v1.0", {"a.py": LINES})
+    story.start("v1.0")
+    story.patch("ten", {"a.py": LINES.replace("line_10 = 10", "line_10 = 'ten'")})
+    assert story.run("apply", str(tmp_path / "one")).code == 0
+    shutil.rmtree(story.project / ".forktool")
+    assert story.run("apply", str(tmp_path / "two")).code == 0
+
+    one, two = (story.git("rev-parse", "HEAD", cwd=tmp_path / name) for name in ("one", "two"))
+
+    assert one == two
+
+
+def test_diff_pairs_a_patch_with_its_successor_however_much_it_changed(story: Story) -> None:
+    story.release("v1.0", {"a.py": LINES})
+    story.start("v1.0")
+    story.patch("ten", {"a.py": LINES.replace("line_10 = 10", "line_10 = 'ten'")})
+    story.release("v1.1", {"a.py": LINES.replace("line_10 = 10", "line_10 = 0x0A")})
+    assert story.run("rebase", "v1.1").code == 3
+    other = LINES.replace("line_10 = 10\n", "".join(f"entirely_{n} = 'another change'\n" for n in range(20)))
+    (story.project / ".forktool/conflict/a.py").write_text(other)
+    assert story.run("rebase", "--continue").code == 0
+
+    told = story.run("diff").out.splitlines()
+
+    assert "1:" in told[0]
+    assert " ! 1:" in told[0]
+    assert any("entirely_0" in line for line in told)
