@@ -193,7 +193,7 @@ def test_logs_are_read_with_any_path_and_any_line() -> None:
     log = (
         f"commit {first}\n\n"
         'diff --git "a/\\303\\244 b.py" "b/\\303\\244 b.py"\nindex 1..2 100644\n'
-        '--- "a/\\303\\244 b.py"\n+++ "b/\\303\\244 b.py"\n'
+        '--- "a/\\303\\244 b.py"\t\n+++ "b/\\303\\244 b.py"\t\n'
         "@@ -3,2 +3 @@ def f():\n--- old = 1\n-commit this\n+++ new = 1\n\\ No newline at end of file\n"
         "diff --git a/gone b/gone\ndeleted file mode 100644\nindex 1..0\n"
         "--- a/gone\n+++ /dev/null\n@@ -1 +0,0 @@\n-line\n"
