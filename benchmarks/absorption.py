@@ -60,7 +60,7 @@ class Backport:
         head = (
             f"From {'0' * 40} Mon Sep 17 00:00:00 2001\nFrom: bench <bench@example.org>\n"
             f"Date: Thu, 1 Jan 2026 00:00:00 +0000\nSubject: {subject}\nMIME-Version: 1.0\n"
-            "Content-Type: text/plain; charset=UTF-8\nContent-Transfer-Encoding: 8bit\n\n---\n\n"
+            "Content-Type: text/plain; charset=UTF-8\nContent-Transfer-Encoding: 8bit\n\n\n"
         )
         return parse_patch(_NAME, head.encode() + self.diff, file="backport.patch")
 

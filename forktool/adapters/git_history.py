@@ -66,9 +66,7 @@ class GitHistory:
             tags: the commits of the tags.
             paths: the files of the series.
         """
-        shallow = self._shallow()
-        if not self._has_parents(base, shallow):
-            return {}
+        shallow = self._store.shallow()
         known = [
             tag
             for tag in dict.fromkeys(tags)
@@ -80,13 +78,7 @@ class GitHistory:
         whole = History(commits=commits, repository=self._repository)
         return {tag: whole if len(known) == 1 else whole.until(tag) for tag in known}
 
-    def _shallow(self) -> frozenset[str]:
-        """The commits at which the store's history was cut (gitformat-shallow)."""
-        with contextlib.suppress(OSError):
-            return frozenset((self._store.path / "shallow").read_text().split())
-        return frozenset()
-
-    def _has_parents(self, commit: Oid, shallow: frozenset[str]) -> bool:
+    def _has_parents(self, commit: Oid, shallow: frozenset[Oid]) -> bool:
         if commit in shallow:
             return False
         kind, body = self._store.read_object(commit)

@@ -260,6 +260,12 @@ class GitStore:
             known = self._trees[oid] = decode_tree(self.read_object(oid)[1])
         return known
 
+    def shallow(self) -> frozenset[Oid]:
+        """The commits at which history was cut when it was fetched (gitformat-shallow(5))."""
+        with contextlib.suppress(FileNotFoundError):
+            return frozenset(map(Oid, (self.path / "shallow").read_text().split()))
+        return frozenset()
+
     def tree_of(self, commit: Oid) -> Oid:
         """The root tree of a commit.
 

@@ -25,6 +25,7 @@ May be deleted at any time when no forktool runs: it is downloaded or computed a
   upstream.git/    upstream's trees, and the commits of the series on its base
   downloads/       archives and wheels, kept by their sha256
   index/           what the package index listed, and when
+  history/         what was read of upstream's history, by base, tags and paths
   probes/          results of probes, by the content they read
   build/           source builds of wheels: their trees and logs
 Deleting these loses work in progress:

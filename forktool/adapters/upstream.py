@@ -252,6 +252,7 @@ class Upstream:
         """
         wanted = tuple(dict.fromkeys(self.resolve(tag) for tag in tags))
         missing = [tag for tag in wanted if tag not in self._imported()]
+        missing += self._without_history(tag for tag in wanted if tag not in missing)
         if missing:
             self._store.create()
             sweep(self._store)
@@ -262,6 +263,13 @@ class Upstream:
             for commit in commits.values():
                 self._git.fetch_files(commit, ahead)
         return commits
+
+    def _without_history(self, tags: Iterable[str]) -> list[str]:
+        """The tags that git brought alone, before `history = "full"` was asked for."""
+        if self._git is None or self.config.history is not History.FULL or self.http.offline:
+            return []
+        cut = self._store.shallow()
+        return [tag for tag in tags if self._imported()[tag] in cut]
 
     def light_tree(
         self, tag: str, paths: Iterable[str] = (), *, modes: Mapping[str, Mode] | None = None

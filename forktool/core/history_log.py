@@ -61,7 +61,8 @@ def _files(lines: list[bytes]) -> Iterator[FileMarks]:
         elif line.startswith(b"Binary files "):
             binary = index.replace("..", "-")
         elif line.startswith((b"+++ ", b"--- ")) and line[4:] != b"/dev/null":
-            path = unquote(line[4:])[2:]
+            # A name with a space in it is followed by a tab.
+            path = unquote(line[4:].removesuffix(b"\t"))[2:]
         elif match := _HUNK.match(line):
             count = sum(1 if part is None else int(part) for part in match.groups())
             while count:
