@@ -10,7 +10,7 @@ from forktool.core.matrix import Check
 from forktool.core.matrix_result import CellResult, Run
 
 _WIDTH, _HEIGHT = 300, 150
-_LEFT, _RIGHT, _TOP, _BOTTOM = 34, 8, 14, 22
+_LEFT, _RIGHT, _TOP, _BOTTOM = 42, 8, 16, 22
 
 
 def acceptance_plot(cell: CellResult) -> str:
@@ -47,7 +47,7 @@ def speed_plot(cell: CellResult) -> str:
     if not levels:
         return ""
     floor = numbers.get("floor")
-    top = max([1.2, *(level["ratio_high"] for level in levels), floor or 0]) * 1.08
+    top = max([1.2, *(level["ratio_high"] for level in levels), floor or 0]) * 1.15
     step = (_WIDTH - _LEFT - _RIGHT) / len(levels)
     marks = [(0.0, "0"), (1 / top, "1×")] + ([(2 / top, "2×")] if top > 2 else [])
     parts = [_frame(marks)]
@@ -59,8 +59,8 @@ def speed_plot(cell: CellResult) -> str:
         parts.append(
             _line(x, _y(level["ratio_low"] / top), x, _y(level["ratio_high"] / top), f"spread{below}")
         )
-        parts.append(f'<circle class="dot{below}" cx="{x:.1f}" cy="{_y(level["ratio"] / top):.1f}" r="4"/>')
-        parts.append(_text(x + 8, _y(level["ratio"] / top) + 4, f"{level['ratio']:.2f}×", "value", "start"))
+        parts.append(f'<circle class="dot{below}" cx="{x:.1f}" cy="{_y(level["ratio"] / top):.1f}" r="3"/>')
+        parts.append(_text(x, _y(level["ratio_high"] / top) - 7, f"{level['ratio']:.2f}×", "value"))
         parts.append(_text(x, _HEIGHT - 6, str(level["concurrency"])))
     return _figure("Speed-up by requests at once", parts)
 

@@ -28,11 +28,10 @@ _ENVIRONMENT_MINUTES = 20
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SlurmOptions:
-    """Where results meet: `shared` is seen by all nodes. `grace` in seconds, see `_GRACE`."""
+    """Where results meet: `shared` is seen by all nodes."""
 
     shared: Path
     partition: str | None = None
-    grace: float = _GRACE
 
 
 @dataclass(kw_only=True, slots=True)
@@ -88,7 +87,7 @@ def run_on_slurm(
             except RequestError as error:
                 done(skipped(cell, job.wheel, error.message))
         note(f"{len(waiting)} jobs; their logs are in {root}")
-        _gather(waiting, job, options, cancelled=cancelled, note=note, done=done)
+        _gather(waiting, job, cancelled=cancelled, note=note, done=done)
     except (KeyboardInterrupt, SystemExit):
         note("cancelling the jobs")
         cancel(item.job for item in waiting)
@@ -139,7 +138,6 @@ def _job(cell: Cell, job: Job, project: Project, options: SlurmOptions, folder: 
 def _gather(
     waiting: list[_Submitted],
     job: Job,
-    options: SlurmOptions,
     *,
     cancelled: threading.Event,
     note: Note,
@@ -163,7 +161,7 @@ def _gather(
             result = read_cell(item.folder / "result.json")
             if result is not None:
                 done(result)
-            elif item.ended_at is not None and now - item.ended_at >= options.grace:
+            elif item.ended_at is not None and now - item.ended_at >= _GRACE:
                 done(skipped(item.cell, job.wheel, _lost(item), outcome=Outcome.BROKEN))
             else:
                 continue

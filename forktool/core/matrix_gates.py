@@ -170,7 +170,7 @@ def judge_quality(scores: Mapping[str, Sequence[tuple[int, int]]], thresholds: T
     if floor is not None and worst < floor:
         return _gate(
             Check.QUALITY,
-            f"{detail}; {_percent(worst)}, {_percent(floor - worst)} below {_percent(floor)}",
+            f"{detail}; {_percent(worst)}, {_points(floor - worst)} below {_percent(floor)}",
             numbers,
             passed=False,
         )
@@ -205,7 +205,7 @@ def judge_accepted(acceptance: Acceptance | None, thresholds: Thresholds) -> Gat
     missed = []
     if thresholds.acceptance_rate is not None and acceptance.rate < thresholds.acceptance_rate:
         missed.append(
-            f"rate {_percent(acceptance.rate)}, {_percent(thresholds.acceptance_rate - acceptance.rate)} "
+            f"rate {_percent(acceptance.rate)}, {_points(thresholds.acceptance_rate - acceptance.rate)} "
             f"below {_percent(thresholds.acceptance_rate)}"
         )
     if thresholds.acceptance_length is not None and acceptance.length < thresholds.acceptance_length:
@@ -217,7 +217,7 @@ def judge_accepted(acceptance: Acceptance | None, thresholds: Thresholds) -> Gat
         rate = rates[number] if number < len(rates) else 0.0
         if rate < floor:
             missed.append(
-                f"position {number} {_percent(rate)}, {_percent(floor - rate)} below {_percent(floor)}"
+                f"position {number + 1} {_percent(rate)}, {_points(floor - rate)} below {_percent(floor)}"
             )
     if missed:
         return _gate(Check.ACCEPTED, f"{seen}; {'; '.join(missed)}", numbers, passed=False)
@@ -304,3 +304,7 @@ def _gate(check: Check, detail: str, numbers: Mapping[str, Any], *, passed: bool
 
 def _percent(share: float) -> str:
     return f"{share * 100:.1f} %"
+
+
+def _points(share: float) -> str:
+    return f"{share * 100:.1f} points"

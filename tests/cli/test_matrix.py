@@ -149,7 +149,7 @@ def test_low_acceptance_fails_and_says_by_how_much(matrix: Matrix) -> None:
     assert code == 1
     detail = gate(results, "accepted")["detail"]
     assert detail.startswith("276 of 3600 draft tokens (7.7 %), 1.23 tokens a step; ")
-    assert "rate 7.7 %, 42.3 % below 50.0 %" in detail
+    assert "rate 7.7 %, 42.3 points below 50.0 %" in detail
     assert gate(results, "right")["outcome"] == "passed"
 
 
@@ -197,7 +197,7 @@ def test_answers_that_are_expected_are_scored(matrix: Matrix, tmp_path: Path) ->
     code, results = matrix(cells=cells)
     assert code == 1
     assert (
-        "0/1 with speculation, 0/1 without speculation; 0.0 %, 100.0 % below"
+        "0/1 with speculation, 0/1 without speculation; 0.0 %, 100.0 points below"
         in gate(results, "quality")["detail"]
     )
     assert gate(results, "quality")["numbers"]["with"]["tokens_right"] == 7

@@ -30,6 +30,8 @@ SlurmctldHost={host}(127.0.0.1)
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
+# A requeued job waits until its old credential has expired, two minutes by default.
+AuthInfo=cred_expire=5
 MpiDefault=none
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
@@ -41,7 +43,7 @@ SlurmdSpoolDir={home}/spool.%n
 StateSaveLocation={home}/state
 SwitchType=switch/none
 SchedulerType=sched/backfill
-SchedulerParameters=bf_interval=2,sched_interval=2,batch_sched_delay=0,sched_min_interval=0,requeue_delay=1
+SchedulerParameters=bf_interval=2,sched_interval=2,batch_sched_delay=0,sched_min_interval=0
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 SlurmdParameters=config_overrides
