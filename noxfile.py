@@ -78,8 +78,8 @@ def watch(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """The tests, with coverage; arguments go to pytest."""
     session.install("--quiet", "-e", ".", "--group", "tests")
-    coverage = Path(session.create_tmp()) / "coverage"
-    environment = {"COVERAGE_FILE": str(coverage)}
+    # Not in nox's own temporary folder: that would put every test's project below this one's patchset.
+    environment = {"COVERAGE_FILE": str(Path(session.virtualenv.location) / "coverage")}
     workers = os.environ.get("FORKTOOL_TEST_WORKERS", "auto")
     session.run(
         "pytest", "-n", workers, "--dist", "loadgroup", "-m", "not slow and not gpu",
