@@ -67,7 +67,12 @@ def show_stop(console: Console, replayed: Replayed, work: Path) -> None:
                 console.note(f"    {line}")
     name = stop.patch.name
     console.note("")
-    if outcome.verdict is Verdict.SUSPECT:
+    if outcome.verdict is Verdict.SUSPECT and outcome.conflicts:
+        console.hint(
+            f"where upstream has it: forktool drop {name} --reason TEXT, then: forktool rebase --continue"
+        )
+        console.hint(f"else settle it in {work}, git add it there, then: forktool rebase --continue")
+    elif outcome.verdict is Verdict.SUSPECT:
         console.hint(
             f"forktool keep {name}, or forktool drop {name} --reason TEXT; then: forktool rebase --continue"
         )

@@ -185,8 +185,12 @@ def judge(name: PatchName, facts: Facts) -> Outcome:
         verdict=verdict,
         evidence=_evidence(facts, verdict),
         findings=() if verdict.is_dropped else facts.findings,
-        conflicts=facts.conflicts if verdict is Verdict.CONFLICT else (),
+        conflicts=facts.conflicts if _is_in_conflict(facts, verdict) else (),
     )
+
+
+def _is_in_conflict(facts: Facts, verdict: Verdict) -> bool:
+    return verdict is Verdict.CONFLICT or (verdict is Verdict.SUSPECT and facts.merge is MergeKind.CONFLICT)
 
 
 def _verdict(facts: Facts) -> Verdict:
@@ -231,9 +235,7 @@ def _mostly_upstream(facts: Facts) -> bool:
     if content is None or facts.by_hand or facts.probe_bare is not ProbeColour.ABSENT:
         return False
     match facts.merge:
-        case MergeKind.CONFLICT:
-            return content.is_mostly_there or content.target_gone
-        case MergeKind.RESOLVED:
+        case MergeKind.CONFLICT | MergeKind.RESOLVED:
             return content.is_mostly_there
         case MergeKind.CLEAN:
             return content.is_mostly_there and not content.hunks_present

@@ -144,8 +144,10 @@ def test_the_same_change_in_other_words_is_absorbed_only_with_a_green_probe(stor
     mute = story.run("rebase", "v1.1", "--json")
 
     assert mute.code == 3
-    assert mute.verdicts == {"mute": "conflict"}
+    assert mute.verdicts == {"mute": "suspect"}
     assert mute.patch("mute")["conflicts"] == ["g.py"]
+    assert "<<<<<<<" in (story.project / ".forktool/conflict/g.py").read_text()
+    assert "where upstream has it: forktool drop mute --reason" in mute.err
     assert story.run("rebase", "--abort").code == 0
     story.probe("mute", "assert 'def y' in tree.read_text('g.py')")
     told = story.run("rebase", "v1.1", "--json")
