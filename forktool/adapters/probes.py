@@ -30,6 +30,8 @@ from forktool.errors import OutsideError, PatchsetError
 
 _SILENCE_LIMIT_S = 60.0
 """A probe that neither reads nor answers for this long hangs: they take milliseconds."""
+_START_LIMIT_S = 120.0
+"""What Python and pytest may take to start on a busy machine, before any probe runs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -181,7 +183,8 @@ class _Conversation:
             raise OutsideError("the probe process has no pipes")
         self._worker, self._in, self._out, self._said = worker, worker.stdin, worker.stdout, said
         self._running = ""
-        self._heard = time.monotonic()
+        self._limit = _START_LIMIT_S
+        self._since: float | None = time.monotonic()
         self._hangs = False
         self._over = threading.Event()
         threading.Thread(target=self._watch, daemon=True).start()
@@ -196,6 +199,7 @@ class _Conversation:
         found: dict[int, _Answer] = {}
         while not (message := self._receive()).get("done"):
             if "running" in message:
+                self._limit = _SILENCE_LIMIT_S
                 self._running = str(message["running"]) + (f" on {tree}" if (tree := message["tree"]) else "")
                 continue
             number = self._jobs[str(message["probe"]), str(message["tree"])]
@@ -222,8 +226,9 @@ class _Conversation:
             raise self._died() from None
 
     def _receive(self) -> dict[str, object]:
+        self._since = time.monotonic()
         line = self._out.readline()
-        self._heard = time.monotonic()
+        self._since = None  # from here on the worker waits for us
         if not line:
             raise self._died()
         message: dict[str, object] = json.loads(line)
@@ -231,8 +236,9 @@ class _Conversation:
 
     def _watch(self) -> None:
         """End a worker that says nothing for too long."""
-        while not self._over.wait(max(0.0, self._heard + _SILENCE_LIMIT_S - time.monotonic())):
-            if time.monotonic() - self._heard >= _SILENCE_LIMIT_S:
+        while not self._over.wait(min(1.0, self._limit / 4)):
+            since = self._since
+            if since is not None and time.monotonic() - since >= self._limit:
                 self._hangs = True
                 self._worker.kill()
                 return
@@ -245,7 +251,7 @@ class _Conversation:
     def _died(self) -> OutsideError:
         where = f"{self._running}: " if self._running else ""
         if self._hangs:
-            return OutsideError(f"{where}the probe hangs: no sign of life for {_SILENCE_LIMIT_S:g} s, killed")
+            return OutsideError(f"{where}the probe hangs: no sign of life for {self._limit:g} s, killed")
         self._said.seek(0)
         said = self._said.read().decode("utf-8", "replace").strip().splitlines()
         return OutsideError(
