@@ -11,7 +11,7 @@ from pathlib import Path
 from forktool.adapters.html_plots import acceptance_plot, history_plot, speed_plot
 from forktool.adapters.matrix_results import tail
 from forktool.core.matrix import Check
-from forktool.core.matrix_report import short_value, tally
+from forktool.core.matrix_report import reference_lines, short_value, tally
 from forktool.core.matrix_result import CellResult, GateOutcome, Outcome, Run, Trial, run_document
 
 _LOG_LINES = 120
@@ -106,6 +106,7 @@ def _section(cell: CellResult, runs: Sequence[Run], folder: Path) -> str:
         )
     if cell.needed:
         parts.append(f"<div><h3>Without each patch</h3>{_trials(cell.needed)}</div>")
+    parts += [f"<p>{escape(line)}</p>" for line in reference_lines(cell, runs)]
     plots = [plot for plot in (acceptance_plot(cell), speed_plot(cell), history_plot(cell, runs)) if plot]
     if plots:
         parts.append(f'<div class="plots">{"".join(plots)}</div>')

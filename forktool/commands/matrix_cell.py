@@ -346,6 +346,8 @@ class _CellRun:
         subject, servers = self.subject, self.servers
         return CellResult(
             identifier=self.cell.identifier,
+            engine=self.cell.engine,
+            subject=self.cell.subject,
             outcome=outcome,
             expect=self.cell.expect,
             reason=reason,

@@ -16,6 +16,7 @@ from forktool.core.matrix_report import (
     headline,
     junit,
     markdown,
+    reference_lines,
     result_lines,
     tally,
 )
@@ -62,7 +63,7 @@ def report(
     for cell in run.cells:
         first, *rest = result_lines(cell, width=width)
         project.console.answer(project.console.paint(first, STYLES[cell.outcome]))
-        for line in rest:
+        for line in (*rest, *(f"    {text}" for text in reference_lines(cell, (*store.history(), run)))):
             project.console.answer(line)
     if other is not None:
         project.console.answer(f"against {headline(other)}")

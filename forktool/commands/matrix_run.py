@@ -159,6 +159,8 @@ def skipped(cell: Cell, wheel: Wheel, reason: str, *, outcome: Outcome = Outcome
     """The result of a cell that was not run."""
     return CellResult(
         identifier=cell.identifier,
+        engine=cell.engine,
+        subject=cell.subject,
         outcome=outcome,
         expect=cell.expect,
         reason=reason,

@@ -119,8 +119,9 @@ class CellServers:
             cell,
             python=str(launch.python),
             model=str(launch.model),
-            drafter=str(launch.drafter) if launch.drafter and speculative else None,
+            drafter=str(launch.drafter) if launch.drafter else None,
             port=port,
+            speculative=speculative,
         )
         extra = {**launch.engine.environment(cell), **cell.environment, **self._devices()}
         side = "with" if speculative else "without"

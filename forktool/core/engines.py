@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from forktool.core.matrix import PLAIN, Cell
+from forktool.core.matrix import Cell
 from forktool.core.matrix_engine import Acceptance, Engine
 from forktool.core.prometheus import Sample, by_label, total
 
@@ -18,7 +18,7 @@ class Vllm:
     name = "vllm"
 
     def command(
-        self, cell: Cell, *, python: str, model: str, drafter: str | None, port: int
+        self, cell: Cell, *, python: str, model: str, drafter: str | None, port: int, speculative: bool = True
     ) -> tuple[str, ...]:
         """See `Engine.command`. Started as a module, so that no script's first line can name another Python."""
         words = [python, "-m", "vllm.entrypoints.cli.main", "serve", model]
@@ -29,7 +29,7 @@ class Vllm:
         if cell.kv_cache:
             words += ["--kv-cache-dtype", cell.kv_cache]
         words += cell.arguments
-        if drafter is not None or (cell.speculates and cell.drafter is None):
+        if cell.speculates and speculative:
             words += [
                 "--speculative-config",
                 json.dumps(self._speculation(cell, drafter), separators=(",", ":")),
@@ -88,7 +88,7 @@ class Sglang:
     name = "sglang"
 
     def command(
-        self, cell: Cell, *, python: str, model: str, drafter: str | None, port: int
+        self, cell: Cell, *, python: str, model: str, drafter: str | None, port: int, speculative: bool = True
     ) -> tuple[str, ...]:
         """See `Engine.command`."""
         words = [python, "-m", "sglang.launch_server", "--model-path", model]
@@ -99,7 +99,7 @@ class Sglang:
         if cell.kv_cache:
             words += ["--kv-cache-dtype", cell.kv_cache]
         words += cell.arguments
-        if drafter is not None:
+        if drafter is not None and speculative:
             words += [
                 "--speculative-algorithm",
                 cell.method.upper(),
@@ -142,8 +142,3 @@ class Sglang:
 
 
 ENGINES: Mapping[str, Engine] = {"vllm": Vllm(), "sglang": Sglang()}
-
-
-def needs_drafter(cell: Cell) -> bool:
-    """Whether the cell's method takes a drafter's folder."""
-    return cell.method != PLAIN and cell.drafter is not None

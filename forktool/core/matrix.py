@@ -131,6 +131,19 @@ class Cell:
         """Whether there is a drafter or another method of speculation."""
         return self.method != PLAIN
 
+    @property
+    def subject(self) -> str:
+        """What other engines can be compared on: model, method, drafter, draft tokens and GPUs."""
+        words = (
+            self.model,
+            self.method,
+            self.drafter or "",
+            f"k{self.tokens}",
+            f"tp{self.tensor_parallel}",
+            self.gpu,
+        )
+        return " ".join(word for word in words if word)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Setup:

@@ -80,9 +80,9 @@ class Engine(Protocol):
     name: str
 
     def command(
-        self, cell: Cell, *, python: str, model: str, drafter: str | None, port: int
+        self, cell: Cell, *, python: str, model: str, drafter: str | None, port: int, speculative: bool = True
     ) -> tuple[str, ...]:
-        """The server's command line; `drafter` is None for the run without speculation."""
+        """The server's command line, with speculation or without."""
 
     def environment(self, cell: Cell) -> Mapping[str, str]:
         """Variables that the engine needs, without the cell's own."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -254,6 +254,21 @@ def _fenced(text: str) -> str:
     while fence in text:
         fence += "`"
     return f"{fence}text\n{text}\n{fence}"
+
+
+def reference_lines(cell: CellResult, runs: Iterable[Run]) -> list[str]:
+    """What other engines accept of the same model and drafter, where a run of them is known."""
+    ours = _numbers(cell, Check.ACCEPTED).get("length")
+    if ours is None or not cell.subject:
+        return []
+    found: dict[str, str] = {}
+    for other in (item for run in runs for item in run.cells):
+        length = _numbers(other, Check.ACCEPTED).get("length")
+        if length is not None and other.subject == cell.subject and other.engine != cell.engine:
+            found[other.engine] = (
+                f"{other.engine} accepts {length:.2f} tokens a step here, {cell.engine} {ours:.2f} ({other.identifier})"
+            )
+    return list(found.values())
 
 
 def compare(run: Run, other: Run) -> list[dict[str, Any]]:

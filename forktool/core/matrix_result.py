@@ -125,6 +125,9 @@ class CellResult:
     seconds: float
     server_seconds: float = 0.0
     environment_seconds: float = 0.0
+    engine: str = ""
+    subject: str = ""
+    """Model, method and drafter: the same for cells of other engines that may be compared."""
     blame: Blame | None = None
     needed: tuple[Trial, ...] = ()
     """Of a cell that passed: what happened with each patch left out."""
@@ -188,6 +191,8 @@ def cell_document(cell: CellResult) -> dict[str, Any]:
     """One cell as JSON."""
     return {
         "identifier": cell.identifier,
+        "engine": cell.engine,
+        "subject": cell.subject,
         "outcome": cell.outcome,
         "expect": cell.expect,
         "as_expected": cell.as_expected,
@@ -275,6 +280,8 @@ def parse_cell(document: Mapping[str, Any]) -> CellResult:
     evidence, blame = document["evidence"], document["blame"]
     return CellResult(
         identifier=CellId(document["identifier"]),
+        engine=document["engine"],
+        subject=document["subject"],
         outcome=Outcome(document["outcome"]),
         expect=Expectation(document["expect"]),
         reason=document["reason"],
