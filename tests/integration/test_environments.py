@@ -73,7 +73,7 @@ def test_what_cannot_be_installed_says_why(tmp_path: Path) -> None:
     wheel = read_wheel(make_wheel(tmp_path))
     setup = Setup(extra=("forktool-no-such-package==1",))
     with pytest.raises(
-        OutsideError, match="cannot make the environment: .*forktool-no-such-package"
+        OutsideError, match=r"cannot make the environment: .*forktool-no-such-package"
     ) as raised:
         environment(wheel, setup, home=tmp_path / "environments", offline=True)
     assert raised.value.hint is not None

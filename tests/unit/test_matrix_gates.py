@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -145,7 +147,7 @@ def test_both_sides_are_measured_as_often_and_take_turns(rounds: int) -> None:
     assert sequence[0][0] is True
     assert sum(times for side, times in sequence if side) == rounds
     assert sum(times for side, times in sequence if not side) == rounds
-    assert all(one[0] is not other[0] for one, other in zip(sequence, sequence[1:], strict=False))
+    assert all(one[0] is not other[0] for one, other in itertools.pairwise(sequence))
 
 
 def test_two_rounds_are_three_servers() -> None:
