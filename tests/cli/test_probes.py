@@ -21,14 +21,14 @@ def start(story: Story, probe: str | None, upstream: str | None = MOVED + TEXT) 
 
 
 def test_a_probe_that_hangs_is_ended_and_named(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forktool.adapters.probes._SILENCE_LIMIT_S", 8.0)
+    monkeypatch.setattr("forktool.adapters.probes._SILENCE_LIMIT_S", 1.5)
     start(story, "import time\ntime.sleep(60)")
     before = story.snapshot()
 
     result = story.run("rebase", "v1.1")
 
     assert result.code == 4
-    assert "probes/ten.py on v1.1: the probe hangs: no sign of life for 8 s, killed" in result.err
+    assert "probes/ten.py on v1.1: the probe hangs: no sign of life for 1.5 s, killed" in result.err
     assert story.snapshot() == before
 
 
