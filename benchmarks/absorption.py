@@ -109,9 +109,8 @@ class Laboratory:
         return Backport(commit=commit, subject=subject, tree=tree, diff=diff_text(self.store, root, tree))
 
     def is_back(self, backport: Backport, base: GitTree, onto: GitTree) -> bool:
-        """Whether B has, line by line, every line back that the patch removes, and none more that it adds."""
+        """Whether B has, line by line, nothing of it any more: every removed line is back, no added one is there."""
         after = self.store.tree(backport.tree, label="patched")
-        removes = False
         for path in backport.patch(_OWN_WORDS).paths:
             old, new, there = (Counter((tree.read(path) or b"").split(b"\n")) for tree in (base, after, onto))
             removed, added = old - new, new - old
@@ -119,8 +118,7 @@ class Laboratory:
                 there[line] > old[line] for line in added
             ):
                 return False
-            removes = removes or bool(removed)
-        return removes
+        return True
 
     def plain_git(self, backport: Backport, base: Oid, onto: Oid) -> str:
         """What a plain cherry-pick onto the new tag does."""
@@ -167,7 +165,7 @@ def _has_it(facts: Facts | None) -> bool:
     if facts is None:
         return False
     content = facts.content
-    there = content is not None and (content.is_mostly_there or content.target_gone)
+    there = content is not None and content.is_mostly_there
     return bool(facts.absorbed) or there or facts.merge is MergeKind.EMPTY
 
 
@@ -240,7 +238,12 @@ def _measure(laboratory: Laboratory, options: argparse.Namespace) -> None:
         ("upstream has it", ("carried", "conflict", "asks: a finding"), "absorbed", sampled),
         ("reverted before B", ("absorbed", "obsolete"), "carried", gone),
         ("taken back before B without a word", ("absorbed", "obsolete"), "carried", back),
-        ("upstream does not have it yet", ("absorbed", "obsolete"), "carried", later),
+        (
+            "upstream does not have it yet",
+            ("absorbed", "obsolete", "asks: upstream has it"),
+            "carried",
+            later,
+        ),
     ):
         if backports:
             _table(laboratory, title, wrong, right, backports, base, onto, trees, history, options.list)
