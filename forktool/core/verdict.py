@@ -246,8 +246,9 @@ def _mostly_upstream(facts: Facts) -> bool:
 def _history_and_content(facts: Facts) -> bool:
     """Whether history and content agree that upstream has the patch.
 
-    Where a commit made the whole change, it is enough that something of it is still there, or that all it removed is
-    still gone: the rest was changed since, not taken back.
+    Where a commit made the whole change, it is enough that something of it is still there, that all it removed is
+    still gone, or that what it edits is: the rest was changed since, not taken back. A commit that only names the same
+    pull request may have edited the same lines in quite another way.
     """
     content = facts.content
     if not facts.absorbed:
@@ -256,9 +257,9 @@ def _history_and_content(facts: Facts) -> bool:
         return True
     if content is None:
         return False
-    if content.is_full or content.target_gone or content.share >= _SAME_CHANGE:
+    if content.share >= _SAME_CHANGE:
         return True
-    still_gone = content.removed > 0 and content.removed_gone == content.removed
+    still_gone = content.target_gone or 0 < content.removed == content.removed_gone
     return any(fact.is_whole for fact in facts.absorbed) and (content.share >= _SURVIVOR or still_gone)
 
 

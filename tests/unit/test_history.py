@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -243,6 +245,8 @@ NAMED = AbsorbedFact(detail="commit", is_whole=False)
         (ALL, None, Verdict.SUSPECT),
         (NAMED, content(0.9), Verdict.ABSORBED),
         (NAMED, content(0.6), Verdict.SUSPECT),
+        (ALL, replace(content(0.0), target_gone=True), Verdict.ABSORBED),
+        (NAMED, replace(content(0.0), target_gone=True), Verdict.SUSPECT),
     ],
 )
 def test_history_drops_a_patch_only_together_with_content(
