@@ -183,7 +183,7 @@ class PackageIndex:
             if error.status == 404:
                 raise RequestError(
                     f"{project} is not on the package index {shown(self.url)}",
-                    hint="correct `package` or `index_url` in patchset.toml",
+                    hint="correct `package` or `index_url` in patchset.toml, or --package",
                 ) from error
             raise
         now = datetime.now(UTC).isoformat(timespec="seconds")

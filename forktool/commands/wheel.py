@@ -87,6 +87,10 @@ def make(
             making = Making(project, store, patchset, upstream, tag=tag, package=package)
             if making.found.route is Route.NATIVE:
                 return making.build(archs, output, only_plan=only_plan)
+            if archs:
+                project.console.warning(
+                    "--arch is for a source build; an overlay is for the GPUs of its wheel"
+                )
             return making.overlay(source, output, only_plan=only_plan)
 
 

@@ -157,10 +157,20 @@ class Making:
         base = parse_wheel_name(published.path.name).version
         self._show_route(base)
         members = member_changes(self._series, [item.path for item in self.found.of(Route.OVERLAY)])
-        return self._write(published, output, self._version(base), base, members)
+        # A download was checked as a whole; of a file that somebody gives, every member is, before any is copied.
+        return self._write(
+            published, output, self._version(base), base, members, full_check=source is not None
+        )
 
     def _write(
-        self, published: PublishedWheel, output: Path, version: Version, base: Version, members: MemberChanges
+        self,
+        published: PublishedWheel,
+        output: Path,
+        version: Version,
+        base: Version,
+        members: MemberChanges,
+        *,
+        full_check: bool = False,
     ) -> ExitCode:
         provenance = self._provenance(published, version, base, members)
         result = overlay(
@@ -172,6 +182,7 @@ class Making:
             base=members.base,
             modes=members.modes,
             fsync=True,
+            full_check=full_check,
         )
         found = verify_wheel(result.path, published=published.path)
         self._show_result(result, found, base)

@@ -131,7 +131,7 @@ def unknown_tag(asked: str, known: Iterable[str], pattern: TagPattern, *, name: 
         return RequestError(f"{asked} is not a release of {name}, which has none")
     return RequestError(
         f"{asked} is not a release of {name}; nearest: {', '.join(close)}",
-        hint=f"forktool rebase {close[-1]}",
+        hint=f"use {close[-1]}",
     )
 
 

@@ -180,6 +180,32 @@ def test_refuses_what_does_not_fit(story: Story) -> None:
     assert not (story.project / "dist").exists()
 
 
+def test_a_damaged_wheel_leaves_nothing(story: Story) -> None:
+    source = start(story)
+    story.patch("gate", {"acme/gate.py": GATE})
+    content = source.read_bytes()
+    with zipfile.ZipFile(source) as archive:
+        untouched = archive.getinfo("acme/_C.abi3.so")
+        at = untouched.header_offset + 30 + len(untouched.filename)
+    damaged = content[:at] + bytes(8) + content[at + 8 :]
+    source.write_bytes(damaged)
+    result = story.run("wheel", "--wheel", str(source))
+    assert result.code == 4
+    errors = [line for line in result.err.splitlines() if line.startswith("error:")]
+    assert len(errors) == 1
+    assert "acme/_C.abi3.so" in errors[0]
+    assert not (story.project / "dist").exists()
+    assert source.read_bytes() == damaged
+
+
+def test_gpus_are_for_a_source_build(story: Story) -> None:
+    source = start(story)
+    story.patch("gate", {"acme/gate.py": GATE})
+    result = story.run("wheel", "--dry-run", "--wheel", str(source), "--arch", "10.0")
+    assert result.code == 0
+    assert "warning: --arch is for a source build; an overlay is for the GPUs of its wheel" in result.err
+
+
 def test_a_link_cannot_be_shipped(story: Story) -> None:
     source = start(story)
     story.patch("link", {}, edit=lambda root: (root / "acme/link.py").symlink_to("gate.py"))

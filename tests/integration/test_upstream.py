@@ -173,7 +173,7 @@ def test_an_unknown_tag_names_its_neighbours(open_upstream: Opener, config: Upst
     with pytest.raises(RequestError) as caught:
         open_upstream(config).tree("v0.16.2")
     assert caught.value.message == "v0.16.2 is not a release of demo; nearest: v0.16.0, v0.17.0"
-    assert (caught.value.exit_code, caught.value.hint) == (2, "forktool rebase v0.17.0")
+    assert (caught.value.exit_code, caught.value.hint) == (2, "use v0.17.0")
     with pytest.raises(RequestError, match=r"main is not a release of demo; nearest: v0\.17\.1"):
         open_upstream(config).resolve("main")
 
