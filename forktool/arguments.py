@@ -295,7 +295,7 @@ def _matrix(add: Add) -> None:
             "--each-patch", action="store_true", help="run cells that pass with each patch left out, too"
         )
 
-    show = action("list", "the cells", "matrix:list_cells")
+    show = action("list", "the cells", "matrix_list:list_cells")
     select(show)
     show.add_argument("--github", action="store_true", help="as a strategy.matrix for fromJSON")
 

@@ -59,7 +59,7 @@ class Results:
             DiskError: the file system refused.
         """
         with self._lock:
-            earlier = read_run(self.path) if self.path.is_file() else None
+            earlier = self._earlier()
             if earlier is not None and resume and earlier.wheel_sha256 == run.wheel_sha256:
                 run = replace(run, cells=earlier.cells, started=earlier.started)
             elif earlier is not None:
@@ -84,6 +84,17 @@ class Results:
             except RequestError:
                 continue
         return tuple(sorted(found, key=lambda run: run.started))
+
+    def _earlier(self) -> Run | None:
+        """The results that are there; those that cannot be read are put aside, not in the way of a new run."""
+        if not self.path.is_file():
+            return None
+        try:
+            return read_run(self.path)
+        except RequestError:
+            with translated(f"cannot move {self.path}"):
+                self.path.replace(self.home / "results.unreadable.json")
+            return None
 
     def _archive(self, run: Run) -> None:
         stamp = "".join(letter for letter in run.started if letter.isalnum())

@@ -1,8 +1,7 @@
-"""`forktool matrix`: list the cells, run them, report what they showed."""
+"""`forktool matrix run` and `cell`: cells on a wheel, here or on Slurm."""
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -12,71 +11,20 @@ from forktool.adapters.environments import Wheel, read_wheel
 from forktool.adapters.gpus import usable_gpus
 from forktool.adapters.matrix_results import Results, write_cell
 from forktool.commands.matrix_cell import Place
+from forktool.commands.matrix_list import read_matrix, selected
 from forktool.commands.matrix_run import Job, run_and_blame, run_here
 from forktool.commands.matrix_wheels import Wheels
 from forktool.commands.project import Project
-from forktool.core.engines import ENGINES
-from forktool.core.matrix import GITHUB_JOBS, Cell, Matrix
-from forktool.core.matrix_file import parse_matrix
+from forktool.core.matrix import Matrix
 from forktool.core.matrix_report import (
     STYLES,
     cell_document,
-    github_matrix,
-    needs_line,
     result_lines,
     tally,
 )
 from forktool.core.matrix_result import CellResult, Outcome, Run, run_document
-from forktool.core.matrix_select import select
 from forktool.core.matrix_toml import nearest
 from forktool.errors import ExitCode, OutsideError, RequestError, ToolMissingError
-
-FILE = "matrix.toml"
-
-
-def read_matrix(project: Project) -> Matrix:
-    """The patchset's matrix.
-
-    Raises:
-        RequestError: there is none.
-        PatchsetError: it is malformed.
-    """
-    path = project.path / FILE
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError as error:
-        raise RequestError(f"{path} is not there", hint=f"describe the cells in {path}") from error
-    except (OSError, ValueError) as error:
-        raise RequestError(f"{path}: {error}") from error
-    return parse_matrix(text, file=str(path), engines=tuple(ENGINES))
-
-
-def list_cells(project: Project, *, expression: str, github: bool) -> ExitCode:
-    """Show the cells that an expression selects.
-
-    Raises:
-        RequestError: it selects none, or more than GitHub runs in one matrix.
-        PatchsetError: the matrix is malformed.
-    """
-    cells = _selected(read_matrix(project), expression)
-    if github:
-        if len(cells) > GITHUB_JOBS:
-            raise RequestError(
-                f"{len(cells)} cells are selected, and one strategy.matrix runs {GITHUB_JOBS} jobs",
-                hint="forktool matrix list --github -k EXPRESSION",
-            )
-        project.console.document(github_matrix(cells))
-        # One line, as `echo matrix=… >> $GITHUB_OUTPUT` needs it.
-        project.console.answer(json.dumps(github_matrix(cells), separators=(",", ":")))
-        return ExitCode.DONE
-    project.console.document([cell_document(cell) for cell in cells])
-    width = max(len(cell.identifier) for cell in cells)
-    for cell in cells:
-        project.console.answer(
-            f"{cell.identifier:<{width}}  {needs_line(cell.needs)}; {', '.join(cell.checks)}"
-        )
-    project.console.note(f"{len(cells)} cell{'s' if len(cells) != 1 else ''}")
-    return ExitCode.DONE
 
 
 def run(
@@ -105,7 +53,7 @@ def run(
         ToolMissingError: no selected cell could run here.
     """
     matrix = read_matrix(project)
-    cells = _selected(matrix, expression)
+    cells = selected(matrix, expression)
     subject = read_wheel(Path(wheel))
     job = _job(project, matrix, subject, bare=bare, without=without, blame=blame, each_patch=each_patch)
     results = Results(project.state.directory("matrix"))
@@ -263,14 +211,3 @@ def _job(
         blame=blame,
         each_patch=each_patch,
     )
-
-
-def _selected(matrix: Matrix, expression: str) -> tuple[Cell, ...]:
-    cells = select(matrix.cells, expression)
-    if not cells:
-        known = [cell.identifier for cell in matrix.cells]
-        raise RequestError(
-            f"-k {expression!r} selects none of the {len(known)} cells; {nearest(expression, known)}",
-            hint="forktool matrix list",
-        )
-    return cells

@@ -11,7 +11,10 @@ from pathlib import Path
 
 from forktool.adapters.console import Console, Verbosity
 from forktool.adapters.environments import Wheel, read_wheel
+from forktool.adapters.state import translated
+from forktool.commands.matrix_leaving_out import leave_out, write_series
 from forktool.commands.project import Project
+from forktool.commands.wheel import make
 from forktool.errors import OutsideError, RequestError
 
 
@@ -73,19 +76,18 @@ class Wheels:
     def _overlaid(self, names: tuple[str, ...]) -> Wheel:
         if len(names) == 1 and names[0] in self._given:
             return read_wheel(self._given[names[0]])
-        from forktool.commands.wheel import make
-
-        known = [f"{name}.patch" for name in names]
         output = self._project.state.directory("matrix", "wheels", self._wheel.sha256[:12], "-".join(names))
+        with self._project.store() as store:
+            patchset = self._project.read()
+            with self._project.upstream(patchset, store) as upstream:
+                patches = leave_out(patchset, store, upstream, names)
+        if not patches:
+            return self._bare_wheel()
         with tempfile.TemporaryDirectory(prefix="forktool-") as scratch:
             copy = Path(scratch) / "patchset"
-            shutil.copytree(self._project.path, copy)
-            series = copy / "series"
-            lines = series.read_text(encoding="utf-8").splitlines()
-            kept = [line for line in lines if line.strip() not in known and line.strip() not in names]
-            if len(lines) - len(kept) != len(names):
-                raise OutsideError(f"{', '.join(names)} is not in {self._project.path / 'series'}")
-            series.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+            with translated(f"cannot copy {self._project.path}"):
+                shutil.copytree(self._project.path, copy, ignore=shutil.ignore_patterns("__pycache__"))
+                write_series(copy, patches, names)
             silent = Console(verbosity=Verbosity.QUIET, stdout=io.StringIO(), stderr=io.StringIO())
             make(
                 replace(self._project, path=copy, console=silent),

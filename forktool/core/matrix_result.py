@@ -143,7 +143,11 @@ class CellResult:
     @property
     def overhead(self) -> float:
         """What the runner added: everything but the environment and the servers' time."""
-        return max(0.0, self.seconds - self.server_seconds - self.environment_seconds)
+        # Of milliseconds, as results.json keeps them: what is read back must say the same.
+        whole, servers, environment = (
+            round(value, 3) for value in (self.seconds, self.server_seconds, self.environment_seconds)
+        )
+        return round(max(0.0, whole - servers - environment), 3)
 
     def gate(self, check: Check) -> Gate | None:
         """The answer of one check; None where it was not asked or not reached."""
@@ -233,7 +237,7 @@ def cell_document(cell: CellResult) -> dict[str, Any]:
         "seconds": round(cell.seconds, 3),
         "server_seconds": round(cell.server_seconds, 3),
         "environment_seconds": round(cell.environment_seconds, 3),
-        "overhead_seconds": round(cell.overhead, 3),
+        "overhead_seconds": cell.overhead,
     }
 
 

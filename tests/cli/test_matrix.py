@@ -262,6 +262,14 @@ def test_results_of_another_wheel_go_to_history(matrix: Matrix, tmp_path: Path) 
     assert json.loads(old.read_text())["cells"][0]["outcome"] == "passed"
 
 
+def test_results_that_cannot_be_read_are_put_aside(matrix: Matrix, tmp_path: Path) -> None:
+    folder = tmp_path / ".forktool" / "matrix"
+    folder.mkdir(parents=True)
+    (folder / "results.json").write_text("{}")
+    assert matrix()[0] == 0
+    assert (folder / "results.unreadable.json").read_text() == "{}"
+
+
 RECORD = {"tree": "1" * 40, "base_tag": "v0.16.0", "patches": [{"name": "one"}, {"name": "two"}]}
 GOOD: dict[str, Any] = {}
 LOW = {"with": {"accepted": [10, 1, 1]}}

@@ -47,10 +47,13 @@ def make_wheel(
     *,
     behaviour: Mapping[str, Any] | None = None,
     record: Mapping[str, Any] | None = None,
+    behaviour_text: str | None = None,
+    notes: str | None = None,
 ) -> Path:
     """A real wheel of the name vllm whose `vllm serve` is the scripted server.
 
-    `behaviour` overrides every model's script; `record` becomes forktool.json in its dist-info.
+    `behaviour` overrides every model's script; `record` becomes forktool.json in its dist-info. `behaviour_text` is the
+    same script in other spacing, and `notes` a module that does nothing.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"vllm-{version}-py3-none-any.whl"
@@ -64,7 +67,9 @@ def make_wheel(
         f"{info}/WHEEL": b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
     if behaviour is not None:
-        members["vllm/entrypoints/cli/behaviour.json"] = json.dumps(behaviour).encode()
+        members["vllm/entrypoints/cli/behaviour.json"] = (behaviour_text or json.dumps(behaviour)).encode()
+    if notes is not None:
+        members["vllm/notes.py"] = notes.encode()
     if record is not None:
         members[f"{info}/forktool.json"] = json.dumps(record).encode()
     lines = [f"{name},sha256={_digest(content)},{len(content)}" for name, content in members.items()]
