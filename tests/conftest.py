@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
@@ -11,6 +12,12 @@ from pathlib import Path
 import pytest
 
 from tests.support.story import Story
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C reach the programs that tests start: a shell starts what runs in the background without it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
