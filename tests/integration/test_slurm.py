@@ -35,11 +35,12 @@ GPU_CELLS = (
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
     """The cluster, for this module."""
-    slurm_cluster.up()
-    try:
-        yield
-    finally:
-        slurm_cluster.down()
+    with slurm_cluster.held():
+        slurm_cluster.up()
+        try:
+            yield
+        finally:
+            slurm_cluster.down()
 
 
 @pytest.fixture
@@ -191,7 +192,9 @@ def test_ctrl_c_cancels_the_jobs_and_a_kill_lets_them_be_resumed(project: Path) 
 
 
 @pytest.mark.slow
-def test_many_cells_keep_the_gpus_busy(project: Path, record_property: Callable[[str, object], None]) -> None:
+def test_many_cells_keep_the_gpus_busy(
+    project: Path, record_testsuite_property: Callable[[str, object], None]
+) -> None:
     """64 cells of one GPU each, on 8 GPUs: the share of the GPUs' time that was used is recorded."""
     sizes = list(range(1, 65))
     cells = GPU_CELLS.replace('model = "tiny"', f'model = "tiny"\nmethod = "eagle3"\ntokens = {sizes}')
@@ -216,6 +219,6 @@ def test_many_cells_keep_the_gpus_busy(project: Path, record_property: Callable[
     assert len(spans) == 64
     wall = max(end for _begin, end in spans) - min(begin for begin, _end in spans)
     busy = sum(end - begin for begin, end in spans) / (wall * slurm_cluster.NODES * slurm_cluster.GPUS)
-    record_property("seconds", round(wall))
-    record_property("gpus_busy", round(busy, 3))
+    record_testsuite_property("seconds", round(wall))
+    record_testsuite_property("gpus_busy", round(busy, 3))
     assert 0 < busy <= 1
