@@ -21,9 +21,10 @@ from tests.support import slurm_cluster
 from tests.support.matrix_project import CELLS, make_wheel, write_project
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.skipif(
-    slurm_cluster.missing() is not None, reason=f"no Slurm: {slurm_cluster.missing()}"
-)
+pytestmark = [
+    pytest.mark.xdist_group("slurm"),
+    pytest.mark.skipif(slurm_cluster.missing() is not None, reason=f"no Slurm: {slurm_cluster.missing()}"),
+]
 
 GPU_CELLS = (
     CELLS.replace('gpu = "cpu"', 'gpu = "sm100"')
