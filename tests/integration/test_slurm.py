@@ -21,9 +21,10 @@ from tests.support import slurm_cluster
 from tests.support.matrix_project import CELLS, make_wheel, write_project
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.skipif(
-    slurm_cluster.missing() is not None, reason=f"no Slurm: {slurm_cluster.missing()}"
-)
+pytestmark = [
+    pytest.mark.xdist_group("slurm"),
+    pytest.mark.skipif(slurm_cluster.missing() is not None, reason=f"no Slurm: {slurm_cluster.missing()}"),
+]
 
 GPU_CELLS = (
     CELLS.replace('gpu = "cpu"', 'gpu = "sm100"')
@@ -35,11 +36,12 @@ GPU_CELLS = (
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
     """The cluster, for this module."""
-    slurm_cluster.up()
-    try:
-        yield
-    finally:
-        slurm_cluster.down()
+    with slurm_cluster.held():
+        slurm_cluster.up()
+        try:
+            yield
+        finally:
+            slurm_cluster.down()
 
 
 @pytest.fixture
@@ -191,7 +193,9 @@ def test_ctrl_c_cancels_the_jobs_and_a_kill_lets_them_be_resumed(project: Path) 
 
 
 @pytest.mark.slow
-def test_many_cells_keep_the_gpus_busy(project: Path, record_property: Callable[[str, object], None]) -> None:
+def test_many_cells_keep_the_gpus_busy(
+    project: Path, record_testsuite_property: Callable[[str, object], None]
+) -> None:
     """64 cells of one GPU each, on 8 GPUs: the share of the GPUs' time that was used is recorded."""
     sizes = list(range(1, 65))
     cells = GPU_CELLS.replace('model = "tiny"', f'model = "tiny"\nmethod = "eagle3"\ntokens = {sizes}')
@@ -216,6 +220,6 @@ def test_many_cells_keep_the_gpus_busy(project: Path, record_property: Callable[
     assert len(spans) == 64
     wall = max(end for _begin, end in spans) - min(begin for begin, _end in spans)
     busy = sum(end - begin for begin, end in spans) / (wall * slurm_cluster.NODES * slurm_cluster.GPUS)
-    record_property("seconds", round(wall))
-    record_property("gpus_busy", round(busy, 3))
+    record_testsuite_property("seconds", round(wall))
+    record_testsuite_property("gpus_busy", round(busy, 3))
     assert 0 < busy <= 1

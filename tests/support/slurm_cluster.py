@@ -9,6 +9,7 @@ two cores claim to be more; two slurmd run on one host, each with `-N` and its o
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
 import signal
@@ -17,6 +18,7 @@ import stat
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 NODES, GPUS = 2, 4
@@ -67,6 +69,15 @@ def missing() -> str | None:
     if absent:
         return f"{absent[0]} is not installed (apt-get install slurm-wlm munge)"
     return None if os.geteuid() == 0 else "starting slurmd needs root"
+
+
+@contextlib.contextmanager
+def held() -> Iterator[None]:
+    """The machine's one cluster for us alone: its ports and its names are fixed."""
+    HOME.mkdir(parents=True, exist_ok=True)
+    with (HOME / "lock").open("w") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
 
 
 def up() -> None:
