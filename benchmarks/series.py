@@ -60,5 +60,6 @@ def _one(workshop: Workshop, count: int) -> None:
         )
     samples = compare(contestants, runs=5 if count <= 500 else 3)
     goals = {"git rebase": 0.5, "git am -3": 1.0}
+    count = len(files)
     show(f"{count} one-file patches, {BASE} to {ONTO}", samples, ours=ours, goals=goals)
     print(f"  forktool: {samples[ours].median / count * 1000:.1f} ms a patch")

@@ -59,7 +59,10 @@ class Workshop:
         return shown.stdout.decode("utf-8", "surrogateescape")
 
     def synthetic(self, count: int, *, seed: int = 7) -> Path:
-        """A project with `count` one-file patches on the base, each a one-line edit; also the branch `many-COUNT`."""
+        """A project with at most `count` patches on the base, each a one-line edit of a file of its own.
+
+        As many as files of the base have such a line; also the branch `many-COUNT`.
+        """
         project = self.folder / f"many-{count}"
         branch = f"many-{count}"
         if project.is_dir():

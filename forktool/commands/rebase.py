@@ -32,6 +32,9 @@ from forktool.core.series import PatchName
 from forktool.core.verdict import Choice, Decision, MergeKind, Outcome, Verdict
 from forktool.errors import ExitCode, PatchsetError, RequestError, StoppedError
 
+_SHOWN = 5
+"""Names in one warning: a series can have a thousand patches."""
+
 
 def rebase(project: Project, *, tag: str | None, dry_run: bool) -> ExitCode:
     """Start a rebase onto a tag, or onto the newest release.
@@ -182,9 +185,7 @@ class _Rebase:
         base_tag = self._patchset.series.base.tag
         self._upstream.prepare([base_tag, self._onto])
         base, onto = base_tree(self._upstream, self._patchset), self._upstream.tree(self._onto)
-        for name in self._patchset.series.names:
-            if name not in self._patchset.probes:
-                self._project.console.warning(f"{name} has no probe: it is judged without one")
+        self._warn_of_missing_probes()
         replayer = Replayer(self._patchset, base, self._store, self._project.probes(self._patchset))
         replayed = replayer.replay(
             [onto],
@@ -201,6 +202,16 @@ class _Rebase:
         if not self._dry_run:
             self._finish(replayed, base, onto)
         return ExitCode.DONE
+
+    def _warn_of_missing_probes(self) -> None:
+        bare = [name for name in self._patchset.series.names if name not in self._patchset.probes]
+        if len(bare) == 1:
+            self._project.console.warning(f"{bare[0]} has no probe: it is judged without one")
+        elif bare:
+            shown = ", ".join(bare[:_SHOWN]) + (", …" if len(bare) > _SHOWN else "")
+            self._project.console.warning(
+                f"{len(bare)} patches have no probe and are judged without one: {shown}"
+            )
 
     def _show(self, base_tag: str, replayed: Replayed, outcomes: list[Outcome]) -> None:
         console = self._project.console
