@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from forktool.adapters.git_format import format_patches
@@ -17,14 +15,14 @@ from forktool.commands.project import Project
 from forktool.commands.series_commits import commits_on_base
 from forktool.core.apply import apply_patch
 from forktool.core.mail import unsafe_lines
+from forktool.core.naming import unique_name
 from forktool.core.objects import Oid
-from forktool.core.series import Patch, PatchName, parse_patch, patch_name
+from forktool.core.series import Patch, PatchName, parse_patch
 from forktool.core.tree import Overlay
 from forktool.errors import ExitCode, PatchsetError, RequestError
 
 BASE_REF = "refs/forktool/base"
 BRANCH = "forktool"
-_UNNAMED = re.compile(r"[^a-z0-9]+")
 
 
 def apply(project: Project, *, directory: str, force: bool, dry_run: bool) -> ExitCode:
@@ -148,23 +146,10 @@ def _names(patchset: Patchset, found: Sequence[RepositoryCommit]) -> list[PatchN
     taken = set(patchset.series.names)
     for commit in found:
         if commit.oid not in names:
-            name = name_for(commit.subject, taken)
+            name = unique_name(commit.subject, taken)
             taken.add(name)
             names[commit.oid] = name
     return [names[commit.oid] for commit in found]
-
-
-def name_for(subject: str, taken: Collection[str]) -> PatchName:
-    """A patch name made of a subject: its words without the bracketed tags, unlike the names taken.
-
-    Args:
-        subject: such as `[Bugfix][Core] Free the block twice`.
-        taken: names that are in use.
-    """
-    words = _UNNAMED.sub("-", re.sub(r"^(\[[^]]*\]\s*)+", "", subject).lower()).strip("-")
-    stem = words[:50].rstrip("-") or "patch"
-    names = itertools.chain([stem], (f"{stem}-{number}" for number in itertools.count(2)))
-    return patch_name(next(name for name in names if name not in taken))
 
 
 def _lint(source: Path, tag: str, root: Oid, found: Sequence[RepositoryCommit]) -> None:

@@ -19,7 +19,6 @@ _HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@(.*)")
 _LINES = re.compile(rb"[^\n]*\n|[^\n]+")
 _ESCAPE = re.compile(rb"\\([0-7]{3}|.)")
 _ESCAPED = {b"n": b"\n", b"t": b"\t", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"r": b"\r", b"v": b"\v"}
-NO_NEWLINE = b"\\ No newline at end of file"
 
 
 def split_lines(content: bytes) -> list[bytes]:
