@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -61,13 +61,14 @@ def check(project: Project, *, names: Sequence[str]) -> ExitCode:
     """
     with project.state.lock(), project.store() as store:
         patchset = project.read()
+        misread = _misread(patchset.series.patches)
         chosen = [patchset.series.find(name) for name in names] or list(patchset.series.patches)
         problems = [*lint(patchset)]
         with project.upstream(patchset, store) as upstream:
             problems += _round_trip(patchset, store, upstream)
             asked, found = _ask_probes(patchset, store, upstream, project.probes(patchset), chosen)
             problems += found
-    _show(project, patchset, problems, asked)
+    _show(project, patchset, problems, asked, misread)
     return ExitCode.NO if problems else ExitCode.DONE
 
 
@@ -202,7 +203,21 @@ def _without(
     return replayed.result if replayed.is_complete else None
 
 
-def _show(project: Project, patchset: Patchset, problems: Sequence[Problem], asked: int) -> None:
+def _misread(patches: Iterable[Patch]) -> dict[PatchName, str]:
+    """Patches that another reader sees differently. No problem of the series: git is the judge."""
+    from forktool.core.second_reading import misreading
+
+    found = ((patch.name, misreading(patch)) for patch in patches)
+    return {name: detail for name, detail in found if detail is not None}
+
+
+def _show(
+    project: Project,
+    patchset: Patchset,
+    problems: Sequence[Problem],
+    asked: int,
+    misread: Mapping[PatchName, str],
+) -> None:
     console, base = project.console, patchset.series.base
     console.document(
         {
@@ -212,8 +227,11 @@ def _show(project: Project, patchset: Patchset, problems: Sequence[Problem], ask
                 {"patch": problem.patch, "kind": problem.kind.value, "detail": problem.detail}
                 for problem in problems
             ],
+            "misread": [{"patch": name, "detail": detail} for name, detail in misread.items()],
         }
     )
+    for name, detail in misread.items():
+        console.warning(f"{name}: unidiff, which review tools read patches with, misreads it: {detail}")
     for problem in problems:
         console.answer(f"{problem.patch or patchset.path}: {problem.kind}: {problem.detail}")
     count = len(patchset.series.patches)

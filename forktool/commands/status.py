@@ -117,6 +117,9 @@ def _show_series(project: Project) -> ExitCode:
                     "name": patch.name,
                     "subject": patch.subject,
                     "verdicts": {},
+                    "files": len(patch.files),
+                    "added": patch.added,
+                    "removed": patch.removed,
                     "forwarded": first_value(patch.trailers, "Forwarded"),
                     "probe": patch.name in patchset.probes,
                     "evidence": [],
@@ -130,9 +133,12 @@ def _show_series(project: Project) -> ExitCode:
     count = len(series.patches)
     console.answer(f"{count} {'patch' if count == 1 else 'patches'} on {series.base.tag}")
     width = name_width(series.names)
+    plus = name_width(f"+{patch.added}" for patch in series.patches)
+    minus = name_width(f"-{patch.removed}" for patch in series.patches)
     for patch in series.patches:
         marks = "" if patch.name in patchset.probes else "  (no probe)"
-        console.answer(f"  {patch.name:<{width}}  {patch.subject}{marks}")
+        size = f"{f'+{patch.added}':<{plus}} {f'-{patch.removed}':<{minus}}"
+        console.answer(f"  {patch.name:<{width}}  {size}  {patch.subject}{marks}")
     if running is not None:
         console.answer(f"a rebase onto {running.onto} stopped at {running.stopped_at}")
         console.hint("forktool rebase --continue, or forktool rebase --abort")

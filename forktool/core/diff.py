@@ -2,7 +2,8 @@
 
 The format is git-diff(1), "Generating patch text with -p", and git-apply(1). Everything is bytes: a source file
 may be Latin-1, hold lone carriage returns or form feeds, or end without a newline. Only a line feed ends a line.
-unidiff is not used here: 1.0.1 cannot quote paths, loses binary payloads and cuts lines at a lone CR.
+unidiff is not used here: 1.0.1 cannot quote paths and loses binary payloads; what it makes of a patch is a second
+reading (`core.second_reading`).
 """
 
 from __future__ import annotations
@@ -65,6 +66,10 @@ class FileDiff:
     def paths(self) -> tuple[str, ...]:
         """The paths it reads or writes, the new one first."""
         return tuple(dict.fromkeys(path for path in (self.new_path, self.old_path) if path is not None))
+
+    def count(self, sign: bytes) -> int:
+        """How many lines it adds (`b"+"`) or removes (`b"-"`); 0 for a binary file, as `git diff --stat` has it."""
+        return sum(line.startswith(sign) for hunk in self.hunks for line in hunk.lines)
 
 
 class HunkMismatchError(ValueError):

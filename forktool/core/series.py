@@ -61,6 +61,16 @@ class Patch:
         return tuple(dict.fromkeys(path for file in self.files for path in file.paths))
 
     @cached_property
+    def added(self) -> int:
+        """How many lines it adds."""
+        return sum(file.count(b"+") for file in self.files)
+
+    @cached_property
+    def removed(self) -> int:
+        """How many lines it removes."""
+        return sum(file.count(b"-") for file in self.files)
+
+    @cached_property
     def digest(self) -> str:
         """The sha256 of the file, in hexadecimal."""
         return hashlib.sha256(self.text).hexdigest()
