@@ -53,13 +53,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader of stdout went away, as `head` does. Python would complain again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.OUTSIDE
+    except ModuleNotFoundError as error:
+        if not error.name or error.name.partition(".")[0] == "forktool":
+            return _report_bug(error, console, _patchset(common))
+        console.error(f"this installation is incomplete: it lacks {error.name}")
+        console.hint(
+            f"{sys.executable} -m pip install forktool; in a clone of it: {sys.executable} -m pip install ."
+        )
+        return ExitCode.OUTSIDE
     except Exception as error:  # noqa: BLE001 - the one edge: whatever comes here is a bug
         return _report_bug(error, console, _patchset(common))
 
 
 def _run(common: dict[str, Any], options: dict[str, Any], console: Console) -> int:
-    from forktool.adapters.state import State
-    from forktool.commands.project import Project, state_home
+    from forktool.adapters.state import State, state_home
+    from forktool.commands.project import Project
 
     path = _patchset(common)
     project = Project(
@@ -83,7 +91,7 @@ def _patchset(common: dict[str, Any]) -> Path:
 
 
 def _report_bug(error: Exception, console: Console, patchset: Path) -> ExitCode:
-    from forktool.commands.project import state_home
+    from forktool.adapters.state import state_home
 
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
     log = state_home(patchset) / "logs" / f"bug-{stamp}-{os.getpid()}.log"

@@ -36,6 +36,12 @@ logs/ holds the traceback of each bug and the output of each cell.
 """
 
 
+def state_home(patchset: Path) -> Path:
+    """The state folder: FORKTOOL_HOME, else `.forktool/` beside the patchset."""
+    named = os.environ.get("FORKTOOL_HOME")
+    return Path(named) if named else patchset.resolve().parent / ".forktool"
+
+
 @contextmanager
 def translated(action: str) -> Iterator[None]:
     """Turn a file system's refusal into one line: `action` says what was being done, with its path.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,12 +13,6 @@ from forktool.adapters.patchset_files import Patchset, finish_write, read_patchs
 from forktool.adapters.probes import Probes
 from forktool.adapters.state import State
 from forktool.adapters.upstream import Upstream
-
-
-def state_home(patchset: Path) -> Path:
-    """The state folder: FORKTOOL_HOME, else `.forktool/` beside the patchset."""
-    named = os.environ.get("FORKTOOL_HOME")
-    return Path(named) if named else patchset.resolve().parent / ".forktool"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
