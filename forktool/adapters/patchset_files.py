@@ -23,12 +23,14 @@ from forktool.core.series import (
     parse_series_file,
     render_series_file,
 )
+from forktool.core.wheel_profile import WheelProfile, default_profile, parse_profile
 from forktool.errors import PatchsetError
 
 CONFIG = "patchset.toml"
 SERIES = "series"
 DROPPED = "dropped.toml"
 PROBES = "probes"
+WHEEL_PROFILE = "wheel.toml"
 RESOLUTIONS = "resolutions"
 
 
@@ -245,3 +247,19 @@ def _clear(staging: Path) -> None:
     with translated(f"cannot clear {staging}"):
         shutil.rmtree(staging, ignore_errors=True)
         staging.mkdir(parents=True, exist_ok=True)
+
+
+def read_wheel_profile(patchset: Patchset, package: str) -> WheelProfile:
+    """How the wheel of a package is made: what `wheel.toml` says, or the defaults where there is none.
+
+    Raises:
+        PatchsetError: the file is malformed.
+    """
+    path = patchset.path / WHEEL_PROFILE
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return default_profile(package)
+    except (OSError, UnicodeDecodeError) as error:
+        raise PatchsetError(f"{path} cannot be read: {error}") from error
+    return parse_profile(text, where=str(path))

@@ -10,7 +10,7 @@ from typing import Any
 from packaging.version import Version
 
 from forktool import __version__
-from forktool.adapters.patchset_files import Patchset
+from forktool.adapters.patchset_files import Patchset, read_wheel_profile
 from forktool.adapters.remote import Target, ask, local_target, ssh_target
 from forktool.commands.project import Project
 from forktool.core.live_plan import (
@@ -18,10 +18,10 @@ from forktool.core.live_plan import (
     InstalledFile,
     LivePlan,
     Presence,
-    installed_path,
     plan_live,
 )
 from forktool.core.versions import TagPattern
+from forktool.core.wheel_plan import member_of
 from forktool.errors import ExitCode, RequestError
 
 _STYLES = {Presence.IN: "green", Presence.PARTLY: "yellow", Presence.UNCLEAR: "yellow"}
@@ -105,13 +105,14 @@ def _look(project: Project, patchset: Patchset, target: Target, name: str) -> _F
     with project.store() as store, project.upstream(patchset, store) as upstream:
         base = upstream.light_tree(series.base.tag, series.paths, modes=series.modes)
         tops = frozenset(seen["tops"])
-        now = plan_live(series, base, _files(seen, original=False), tops=tops)
-        after_undo = plan_live(series, base, _files(seen, original=True), tops=tops)
+        rules = read_wheel_profile(patchset, name).rules
+        now = plan_live(series, base, _files(seen, original=False), tops=tops, rules=rules)
+        after_undo = plan_live(series, base, _files(seen, original=True), tops=tops, rules=rules)
     return _Found(target=target, name=name, seen=seen, now=now, after_undo=after_undo)
 
 
 def _request(action: str, name: str, patchset: Patchset, **more: object) -> dict[str, Any]:
-    paths = [installed_path(path) for path in patchset.series.paths]
+    paths = [member_of(path) for path in patchset.series.paths]
     return {"action": action, "distributions": [name], "paths": paths, **more}
 
 

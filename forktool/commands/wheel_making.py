@@ -17,7 +17,7 @@ from forktool.adapters.build_backend import Described, patched_metadata, run_bui
 from forktool.adapters.build_machine import this_machine
 from forktool.adapters.git_store import GitStore
 from forktool.adapters.package_index import PackageIndex, index_url
-from forktool.adapters.patchset_files import Patchset
+from forktool.adapters.patchset_files import WHEEL_PROFILE, Patchset, read_wheel_profile
 from forktool.adapters.sbom import make_sbom
 from forktool.adapters.state import translated
 from forktool.adapters.upstream import Upstream
@@ -43,10 +43,7 @@ from forktool.commands.wheel_series import (
 from forktool.core.provenance import PROVENANCE_NAME, SBOM_NAME, Provenance, format_provenance
 from forktool.core.wheel_names import local_version, parse_wheel_name
 from forktool.core.wheel_plan import BuildPlan, Route, build_plan, classify_paths
-from forktool.core.wheel_profile import WheelProfile, default_profile, parse_profile
 from forktool.errors import ExitCode, OutsideError, PatchsetError
-
-PROFILE = "wheel.toml"
 
 
 class Making:
@@ -81,7 +78,7 @@ class Making:
         # A repository may be a URL or a path of this machine: only its last part goes into a wheel.
         self._name = upstream.config.package or PurePosixPath(upstream.config.name).stem
         self._package = package or self._name
-        self._profile = _read_profile(patchset, self._package)
+        self._profile = read_wheel_profile(patchset, self._package)
         self._series = carry_series(project, patchset, store, upstream, tag)
         self.found = classify_paths(self._series.paths, self._profile.rules)
 
@@ -126,7 +123,7 @@ class Making:
             raise OutsideError(
                 f"the build was to make one wheel of {version}; {made / 'dist'} has "
                 f"{', '.join(path.name for path in built) or 'none'}",
-                hint=f"build.version-variable in {self._patchset.path / PROFILE} sets its version",
+                hint=f"build.version-variable in {self._patchset.path / WHEEL_PROFILE} sets its version",
             )
         nothing = MemberChanges(changes={}, base={}, modes={})
         return self._write(local_wheel(built[0]), output, version, self._series.version, nothing)
@@ -146,7 +143,7 @@ class Making:
         if self.found.route is Route.OUTSIDE:
             raise PatchsetError(
                 f"the series changes nothing that a wheel of {self._package} holds",
-                hint=f"[rules] in {self._patchset.path / PROFILE} says what it holds",
+                hint=f"[rules] in {self._patchset.path / WHEEL_PROFILE} says what it holds",
             )
         base = self._base(source)
         if only_plan:
@@ -328,17 +325,6 @@ _WAYS = {
     Route.METADATA: "an overlay of the published wheel, with metadata from the build backend",
     Route.NATIVE: "a source build",
 }
-
-
-def _read_profile(patchset: Patchset, package: str) -> WheelProfile:
-    path = patchset.path / PROFILE
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return default_profile(package)
-    except (OSError, UnicodeDecodeError) as error:
-        raise PatchsetError(f"{path} cannot be read: {error}") from error
-    return parse_profile(text, where=str(path))
 
 
 def _names(series: SeriesOnTag) -> str:

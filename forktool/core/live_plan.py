@@ -16,9 +16,7 @@ from forktool.core.diff import FileDiff
 from forktool.core.objects import Mode
 from forktool.core.series import PatchName, Series
 from forktool.core.tree import Overlay, SourceTree
-
-_ASIDE = (".github/", "benchmarks/", "docs/", "examples/", "tests/")
-"""No installer copies these anywhere; a patch may touch them and still be whole."""
+from forktool.core.wheel_plan import Route, WheelRules, classify_paths, member_of
 
 
 class Presence(StrEnum):
@@ -78,21 +76,22 @@ class LivePlan:
     aside: tuple[str, ...]
 
 
-def installed_path(path: str) -> str:
-    """Where a file of the source tree is installed: `src/` is only a layout of the tree."""
-    return path.removeprefix("src/")
-
-
 def plan_live(
-    series: Series, base: SourceTree, installed: Mapping[str, InstalledFile], *, tops: frozenset[str]
+    series: Series,
+    base: SourceTree,
+    installed: Mapping[str, InstalledFile],
+    *,
+    tops: frozenset[str],
+    rules: WheelRules,
 ) -> LivePlan:
     """Compare an installed package with the series.
 
     Args:
         series: the patches.
         base: the tree that they apply to exactly.
-        installed: what is there, by `installed_path` of every path of the series.
+        installed: what is there, by `member_of` every path of the series.
         tops: the folders that the package installed.
+        rules: what of the tree a wheel holds.
 
     Raises:
         PatchsetError: a patch does not apply to the base.
@@ -103,11 +102,11 @@ def plan_live(
     problems: list[str] = []
     aside: list[str] = []
     for path, history in stages.items():
-        target = installed_path(path)
+        target = member_of(path)
         file = installed.get(target, ABSENT)
         if not _is_installed(target, history, file, tops):
             aside.append(path)
-            if not path.startswith(_ASIDE) and not path.endswith((".md", ".rst")):
+            if _needs_build(path, rules):
                 problems.append(f"{path} is not in an installed package: it needs a build")
             continue
         reading = _read(file, history)
@@ -206,6 +205,11 @@ def _is_installed(path: str, history: _History, file: InstalledFile, tops: froze
         return False
     # A file of the tree that the package left out of its wheel is not missing from the installation.
     return None in (history.base, history.result) or file.recorded or file.content is not None
+
+
+def _needs_build(path: str, rules: WheelRules) -> bool:
+    """Whether a path that is not installed is in what a wheel is made of; its documents change no behaviour."""
+    return classify_paths([path], rules).route is not Route.OUTSIDE and not path.endswith((".md", ".rst"))
 
 
 def _read(file: InstalledFile, history: _History) -> _Reading:

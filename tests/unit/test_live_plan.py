@@ -6,9 +6,10 @@ import hashlib
 
 import pytest
 
-from forktool.core.live_plan import ABSENT, InstalledFile, LivePlan, Presence, installed_path, plan_live
+from forktool.core.live_plan import ABSENT, InstalledFile, LivePlan, Presence, plan_live
 from forktool.core.objects import Entry, Mode, blob_id
 from forktool.core.series import Base, PatchName, Series, parse_patch
+from forktool.core.wheel_plan import WheelRules, member_of
 
 BASE = {
     "demo/a.py": b"one = 1\ntwo = 2\nthree = 3\nfour = 4\nfive = 5\nsix = 6\nseven = 7\neight = 8\n",
@@ -68,17 +69,23 @@ ONE = BASE["demo/a.py"].replace(b"two = 2", b"two = 'two'")
 TWO = ONE.replace(b"eight", b"seven_and_a_half = 7.5\neight")
 
 
+RULES = WheelRules(shipped=("demo/",))
+
+
 class Tree:
     label = "v1.0"
 
+    def __init__(self, **more: bytes) -> None:
+        self._files = BASE | more
+
     def entry(self, path: str) -> Entry | None:
-        return Entry(Mode.FILE, blob_id(BASE[path])) if path in BASE else None
+        return Entry(Mode.FILE, blob_id(self._files[path])) if path in self._files else None
 
     def read(self, path: str) -> bytes | None:
-        return BASE.get(path)
+        return self._files.get(path)
 
     def has_folder(self, path: str) -> bool:
-        return any(name.startswith(f"{path}/") for name in BASE)
+        return any(name.startswith(f"{path}/") for name in self._files)
 
 
 def series(**diffs: str) -> Series:
@@ -101,7 +108,7 @@ def plan(of: Series = ALL, **changes: bytes | None) -> LivePlan:
         path: InstalledFile(content=text, recorded=path in BASE, matches=text == BASE.get(path))
         for path, text in contents.items()
     }
-    return plan_live(of, Tree(), files, tops=frozenset({"demo"}))
+    return plan_live(of, Tree(), files, tops=frozenset({"demo"}), rules=RULES)
 
 
 def presences(found: LivePlan) -> list[str]:
@@ -180,18 +187,20 @@ def test_each_reason_not_to_write_has_its_words() -> None:
     }
     # A file that the series deletes may be missing, so ask about one that it changes.
     kept = series(first=FIRST, third=THIRD)
-    found = plan_live(kept, Tree(), files, tops=frozenset({"demo"}))
+    found = plan_live(kept, Tree(), files, tops=frozenset({"demo"}), rules=RULES)
     assert found.problems == (
         "demo/a.py of this build is not that of v1.0",
         "demo/new.py is there, put by somebody else than the installer",
     )
     missing = {"demo/a.py": InstalledFile(content=None, recorded=True, matches=None)}
-    found = plan_live(series(first=FIRST), Tree(), missing, tops=frozenset({"demo"}))
+    found = plan_live(series(first=FIRST), Tree(), missing, tops=frozenset({"demo"}), rules=RULES)
     assert found.problems == ("demo/a.py is missing from the installation",)
 
 
 def test_a_file_that_the_wheel_left_out_is_not_missing() -> None:
-    found = plan_live(series(first=FIRST), Tree(), {"demo/a.py": ABSENT}, tops=frozenset({"demo"}))
+    found = plan_live(
+        series(first=FIRST), Tree(), {"demo/a.py": ABSENT}, tops=frozenset({"demo"}), rules=RULES
+    )
     assert found.patches[0].presence is Presence.NOWHERE
     assert found.problems == ("demo/a.py is not in an installed package: it needs a build",)
 
@@ -202,6 +211,25 @@ def test_a_block_that_is_there_twice_decides_nothing() -> None:
     assert len(found.problems) == 1
 
 
+@pytest.mark.parametrize(
+    ("path", "problems"),
+    [
+        ("docs/index.md", ()),
+        ("NOTES.txt", ()),
+        ("csrc/kernel.cu", ("csrc/kernel.cu is not in an installed package: it needs a build",)),
+        ("setup.py", ("setup.py is not in an installed package: it needs a build",)),
+        ("README.md", ()),
+    ],
+)
+def test_what_a_wheel_is_made_of_cannot_be_changed_when_installed(
+    path: str, problems: tuple[str, ...]
+) -> None:
+    text = f"diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -1 +1 @@\n-a\n+b\n"
+    found = plan_live(series(only=text), Tree(**{path: b"a\n"}), {}, tops=frozenset({"demo"}), rules=RULES)
+    assert found.problems == problems
+    assert found.aside == (path,)
+
+
 def test_src_is_a_layout_and_not_a_package() -> None:
-    assert installed_path("src/demo/a.py") == "demo/a.py"
-    assert installed_path("demo/src/a.py") == "demo/src/a.py"
+    assert member_of("src/demo/a.py") == "demo/a.py"
+    assert member_of("demo/src/a.py") == "demo/src/a.py"
