@@ -7,10 +7,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import absorption, rebase, series, status, wheel
+from benchmarks import absorption, backports, rebase, series, status, wheel
 
 BENCHMARKS: dict[str, Callable[[Path, list[str]], None]] = {
     "absorption": absorption.run,
+    "backports": backports.run,
     "rebase": rebase.run,
     "cold": rebase.cold,
     "series": series.run,
@@ -18,7 +19,7 @@ BENCHMARKS: dict[str, Callable[[Path, list[str]], None]] = {
     "wheel": wheel.run,
 }
 
-ON_A_CLONE = ("absorption",)
+ON_A_CLONE = ("absorption", "backports")
 """These need to be told which repository they are to measure."""
 
 

@@ -22,8 +22,9 @@ from forktool.adapters.git_history import GitHistory
 from forktool.adapters.git_store import GitStore, GitTree
 from forktool.adapters.patchset_files import Patchset
 from forktool.adapters.probes import Probes
+from forktool.adapters.process import Completed
 from forktool.adapters.state import State
-from forktool.commands.replaying import Replayer
+from forktool.commands.replaying import Replayed, Replayer
 from forktool.core.config import parse_config
 from forktool.core.history import History
 from forktool.core.objects import NewObject, Oid, Person, encode_commit, new_object
@@ -57,12 +58,16 @@ class Backport:
 
     def patch(self, subject: str) -> Patch:
         """The patch, under a subject."""
+        return parse_patch(_NAME, self.mail(subject), file="backport.patch")
+
+    def mail(self, subject: str) -> bytes:
+        """The same as git format-patch writes it."""
         head = (
             f"From {'0' * 40} Mon Sep 17 00:00:00 2001\nFrom: bench <bench@example.org>\n"
             f"Date: Thu, 1 Jan 2026 00:00:00 +0000\nSubject: {subject}\nMIME-Version: 1.0\n"
             "Content-Type: text/plain; charset=UTF-8\nContent-Transfer-Encoding: 8bit\n\n\n"
         )
-        return parse_patch(_NAME, head.encode() + self.diff, file="backport.patch")
+        return head.encode() + self.diff
 
 
 class Laboratory:
@@ -90,6 +95,25 @@ class Laboratory:
         if found.returncode:
             raise SystemExit(f"no commit is called {revision}")
         return Oid(found.stdout.decode().strip())
+
+    def refs(self) -> list[tuple[str, Oid]]:
+        """The measured repository's branches and tags: short name, commit."""
+        names = ("refs/heads", "refs/tags", "refs/remotes")
+        found = self.store.git(
+            "--git-dir",
+            self._source,
+            "for-each-ref",
+            "--format=%(objectname)%00%(*objectname)%00%(refname)",
+            *names,
+        ).decode("utf-8", "surrogateescape")
+        rows = (line.split("\0") for line in found.splitlines())
+        return [(name.split("/", 2)[2], Oid(peeled or oid)) for oid, peeled, name in rows]
+
+    def only_parent(self, commit: Oid) -> Oid | None:
+        """The parent of a commit that has one; None for a root or a merge."""
+        _kind, body = self.store.read_object(commit)
+        parents = re.findall(rb"^parent ([0-9a-f]{40})$", body.partition(b"\n\n")[0], re.MULTILINE)
+        return Oid(parents[0].decode()) if len(parents) == 1 else None
 
     def commits(self, base: Oid, tip: Oid) -> list[tuple[Oid, str, str]]:
         """Commits that are no merges: id, subject, whole message."""
@@ -129,12 +153,16 @@ class Laboratory:
         return "absorbed" if tree == there else "carried"
 
     def _pick(self, parent: Oid, ours: Oid, theirs: Oid) -> Oid | None:
-        """What git's cherry-pick makes of three trees; None where it conflicts. git 2.39 takes commits only."""
+        """What git's cherry-pick makes of three trees; None where it conflicts."""
+        done = self.merge(parent, ours, theirs)
+        return None if done.returncode else Oid(done.stdout.split(b"\n", 1)[0].decode())
+
+    def merge(self, parent: Oid, ours: Oid, theirs: Oid, *flags: str) -> Completed:
+        """Three trees merged by git trees, as its cherry-pick does it. git 2.39 takes commits only."""
         root = self._commit(parent)
         left, right = self._commit(ours, root), self._commit(theirs, root)
         self.store.quarantine([root, left, right])
-        done = self.store.try_git("merge-tree", "--write-tree", left.oid, right.oid)
-        return None if done.returncode else Oid(done.stdout.split(b"\n", 1)[0].decode())
+        return self.store.try_git("merge-tree", "--write-tree", *flags, left.oid, right.oid)
 
     def _commit(self, tree: Oid, parent: NewObject | None = None) -> NewObject:
         parents = () if parent is None else (parent.oid,)
@@ -143,6 +171,14 @@ class Laboratory:
 
     def judge(self, patch: Patch, base: GitTree, onto: GitTree, history: History | None) -> str:
         """The row that a patch's verdict belongs to."""
+        step = self.replay(patch, base, onto, history).steps[0]
+        verdict = step.outcome.verdict
+        if verdict is Verdict.SUSPECT:
+            return "asks: upstream has it" if _has_it(step.facts) else "asks: a finding"
+        return "carried" if verdict in _CARRIED else verdict.value
+
+    def replay(self, patch: Patch, base: GitTree, onto: GitTree, history: History | None = None) -> Replayed:
+        """The series of one patch without a probe, carried from its base onto another tree."""
         patchset = Patchset(
             path=self.state.home,
             config=self._config,
@@ -151,11 +187,7 @@ class Laboratory:
         )
         found = {onto.label: {_NAME: history.absorbers(patch)}} if history is not None else {}
         replayer = Replayer(patchset, base, self.store, Probes({}, self.state))
-        step = replayer.replay([onto], history=found)[0].steps[0]
-        verdict = step.outcome.verdict
-        if verdict is Verdict.SUSPECT:
-            return "asks: upstream has it" if _has_it(step.facts) else "asks: a finding"
-        return "carried" if verdict in _CARRIED else verdict.value
+        return replayer.replay([onto], history=found)[0]
 
 
 _CARRIED = (Verdict.UNCHANGED, Verdict.REFRESHED, Verdict.RESOLVED)
