@@ -131,14 +131,14 @@ def _environment(python: Path, seconds: float, facts: Mapping[str, str | None]) 
     )
 
 
-def find_uv() -> str | None:
-    """Where uv is: on PATH, or beside our own interpreter."""
-    beside = Path(sys.executable).with_name("uv")
-    return shutil.which("uv") or (str(beside) if beside.is_file() else None)
+def find_program(name: str) -> str | None:
+    """Where a program is that comes as a Python package: on PATH, or beside our own interpreter."""
+    beside = Path(sys.executable).with_name(name)
+    return shutil.which(name) or (str(beside) if beside.is_file() else None)
 
 
 def _make(folder: Path, python: Path, wheel: Wheel, setup: Setup, *, offline: bool) -> None:
-    uv = find_uv()
+    uv = find_program("uv")
     interpreter = setup.python or f"{sys.version_info[0]}.{sys.version_info[1]}"
     if uv is None:
         if setup.overrides:

@@ -9,13 +9,12 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
-from forktool.core.matrix_gates import Answer, Measure
+from forktool.core.matrix_engine import Answer, Engine, Prompt
+from forktool.core.matrix_gates import Measure
 from forktool.core.prometheus import Sample, parse_metrics
 from forktool.errors import NetworkError
 
-Prompt = str | Sequence[int]
 _HOST = "127.0.0.1"
 
 
@@ -34,12 +33,14 @@ class OpenAiApi:
     Args:
         port: on the loopback interface.
         model: the name it serves.
+        engine: whose server it is.
         timeout: seconds without a byte before a request fails.
     """
 
-    def __init__(self, port: int, model: str, *, timeout: float = 600.0) -> None:
+    def __init__(self, port: int, model: str, engine: Engine, *, timeout: float = 600.0) -> None:
         self.port = port
         self.model = model
+        self._engine = engine
         self._timeout = timeout
 
     def is_healthy(self) -> bool:
@@ -73,38 +74,13 @@ class OpenAiApi:
         Raises:
             NetworkError: the server refused or is gone; the message holds its own words.
         """
-        body: dict[str, Any] = {
-            "model": self.model,
-            "prompt": prompt if isinstance(prompt, str) else list(prompt),
-            "max_tokens": tokens,
-            "temperature": 0,
-            "seed": 0,
-            "ignore_eos": True,
-            # Both are vLLM's (entrypoints/openai/completion/protocol.py); other servers ignore them.
-            "return_token_ids": True,
-            "return_tokens_as_token_ids": True,
-        }
-        if likeliest:
-            body["logprobs"] = likeliest
-        answer = json.loads(self._ask("POST", "/v1/completions", body))
+        question = self._engine.question(self.model, prompt, tokens=tokens, likeliest=likeliest)
+        answer = self._ask("POST", question.path, question.body)
         try:
-            choice = answer["choices"][0]
-            text = str(choice.get("text") or "")
-            found = choice.get("token_ids")
-            logprobs = choice.get("logprobs") or {}
-            named = logprobs.get("tokens") or ()
-            if found is None and named and all(str(item).startswith("token_id:") for item in named):
-                found = [_id(item) for item in named]
-            return Answer(
-                # A server that gives no ids is compared by the bytes of its text.
-                tokens=tuple(int(item) for item in found) if found is not None else tuple(text.encode()),
-                likeliest=_likeliest(logprobs.get("top_logprobs")) if found is not None else (),
-                prompt=tuple(int(item) for item in choice.get("prompt_token_ids") or ()),
-                text=text,
-            )
+            return self._engine.answer(json.loads(answer))
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
             raise NetworkError(
-                f"{self._where('/v1/completions')}: an answer without choices: {answer!r:.200}"
+                f"{self._where(question.path)}: an answer without tokens: {answer!r:.200}"
             ) from error
 
     def chat(self, question: str, *, tokens: int) -> str:
@@ -246,17 +222,3 @@ class Measurements:
             )
             for level, rounds in sorted(self._rounds.items())
         )
-
-
-def _id(token: object) -> int:
-    return int(str(token).removeprefix("token_id:"))
-
-
-def _likeliest(places: object) -> tuple[dict[int, float], ...]:
-    if not isinstance(places, list):
-        return ()
-    found: list[dict[int, float]] = []
-    for place in places:
-        pairs = place.items() if isinstance(place, dict) else ()
-        found.append({_id(name): float(value) for name, value in pairs if str(name).startswith("token_id:")})
-    return tuple(found)

@@ -10,9 +10,9 @@ from pathlib import Path
 from forktool.adapters.environments import Wheel, read_wheel
 from forktool.adapters.gpus import usable_gpus
 from forktool.adapters.matrix_results import Results, write_cell
-from forktool.commands.matrix_cell import Place
 from forktool.commands.matrix_list import read_matrix, selected
 from forktool.commands.matrix_run import Job, run_and_blame, run_here
+from forktool.commands.matrix_servers import Place
 from forktool.commands.matrix_wheels import Wheels
 from forktool.commands.project import Project
 from forktool.core.matrix import Matrix

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,47 +17,18 @@ from packaging.version import Version
 
 from forktool.adapters.environments import Environment, Wheel, environment
 from forktool.adapters.gpus import Gpu
-from forktool.adapters.openai_api import Measurements, OpenAiApi
 from forktool.adapters.server import CancelledError
 from forktool.adapters.state import translated
-from forktool.commands.matrix_servers import CellServers, GoneError, Launch, Note, StartError
+from forktool.commands.matrix_asking import Asking
+from forktool.commands.matrix_harness import Harness, find_harness
+from forktool.commands.matrix_servers import CellServers, GoneError, Launch, Note, Place, StartError
 from forktool.core.engines import ENGINES
+from forktool.core.lm_eval import MISSING
 from forktool.core.matrix import Cell, Check, Setup
-from forktool.core.matrix_engine import Acceptance, StartFailure
-from forktool.core.matrix_gates import (
-    Answer,
-    Comparison,
-    Difference,
-    first_difference,
-    judge_accepted,
-    judge_faster,
-    judge_quality,
-    judge_right,
-)
-from forktool.core.matrix_prompts import BUILT_IN, PromptItem, parse_prompts, score
+from forktool.core.matrix_engine import StartFailure
+from forktool.core.matrix_prompts import BUILT_IN, PromptItem, parse_prompts
 from forktool.core.matrix_result import CellResult, Evidence, Gate, GateOutcome, Outcome
 from forktool.errors import ForktoolError, NetworkError, RequestError
-
-LIKELIEST = 5
-_FORKS = 16
-"""How often a prompt is taken up again behind a near-tie; what then remains counts as different."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
-    """Where cells run.
-
-    `root` holds results and logs, `environments` the environments; paths in a matrix file are relative to `base`.
-    """
-
-    root: Path
-    environments: Path
-    base: Path
-    offline: bool = False
-
-    def path(self, written: str) -> Path:
-        """A path of the matrix file, with `$NAME` and `~` expanded."""
-        return self.base / Path(os.path.expandvars(written)).expanduser()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -133,17 +103,6 @@ def missing_for(cell: Cell, wheel: Wheel, place: Place) -> str | None:
     return None if absent is None else f"{absent} is not there"
 
 
-@dataclass(kw_only=True, slots=True)
-class _Found:
-    """What was measured so far."""
-
-    gates: list[Gate] = field(default_factory=list)
-    ours: tuple[Answer, ...] = ()
-    plain: tuple[Answer, ...] = ()
-    our_load: Measurements = field(default_factory=Measurements)
-    plain_load: Measurements = field(default_factory=Measurements)
-
-
 class _CellRun:
     def __init__(
         self,
@@ -165,12 +124,11 @@ class _CellRun:
         self.started = datetime.now(UTC).isoformat(timespec="seconds")
         self.environment: Environment | None = None
         self.servers: CellServers | None = None
-        self.found = _Found()
-        self.items: tuple[PromptItem, ...] = ()
+        self.asking = Asking(cell, (), harness=None)
 
     def measured(self) -> tuple[Outcome, str]:
         """Make the environment, run the servers, judge."""
-        self.items = read_prompts(self.cell, self.place)
+        items = read_prompts(self.cell, self.place)
         self.environment = environment(
             self.subject.wheel,
             self.subject.setup,
@@ -194,7 +152,8 @@ class _CellRun:
             cancelled=self.cancelled,
             note=self.note,
         )
-        gates = self.found.gates
+        self.asking = Asking(self.cell, items, harness=self.harness(self.servers))
+        gates = self.asking.gates
         try:
             with self.servers.watched():
                 self.drive(self.servers)
@@ -207,7 +166,8 @@ class _CellRun:
             return Outcome.BACKEND_CANNOT if cannot else Outcome.FAILED, detail
         except (GoneError, NetworkError) as error:
             reached = {gate.check for gate in gates}
-            check = next((check for check in self.cell.checks if check not in reached), Check.STARTS)
+            coming = next((check for check in self.cell.checks if check not in reached), Check.STARTS)
+            check = self.asking.busy or coming
             gates.append(_failed(check, self.why_gone(error)))
         failed = min((gate for gate in gates if gate.failed), key=_order, default=None)
         if failed is not None:
@@ -220,127 +180,45 @@ class _CellRun:
             return str(error)
         return f"the server died: {self.servers.died_because}"
 
+    def harness(self, servers: CellServers) -> Harness | None:
+        """The lm-evaluation-harness, where the cell asks for it and it is installed; where not, a person is told."""
+        if Check.LM_EVAL not in self.cell.checks:
+            return None
+        found = find_harness(servers, self.place)
+        if found is None:
+            self.note(f"{self.cell.identifier}: {MISSING}")
+        return found
+
     def drive(self, servers: CellServers) -> None:
         """All servers of the cell, and what is asked of them."""
-        cell, found = self.cell, self.found
+        cell, asking = self.cell, self.asking
         if not cell.speculates:
             with servers.server(speculative=False) as api:
-                found.plain = self.answers(api)
-                self.up()
-            self.judge_answers()
+                asking.ask_plain(api)
+            asking.judge_scores()
             return
         faster = Check.FASTER in cell.checks
         if faster and cell.load.side_by_side:
             with servers.server(speculative=True) as ours, servers.server(speculative=False) as plain:
-                self.ask_ours(ours)
-                self.ask_plain(plain)
+                asking.ask_ours(ours)
+                asking.ask_plain(plain)
                 for number in range(cell.load.rounds):
                     for speculative in ((True, False), (False, True))[number % 2]:
-                        self.load(ours if speculative else plain, speculative=speculative)
+                        asking.load(ours if speculative else plain, speculative=speculative)
         else:
-            needs_plain = {Check.RIGHT, Check.QUALITY, Check.FASTER} & set(cell.checks)
             for turn, (speculative, times) in enumerate(turns(cell.load.rounds if faster else 1)):
-                if not speculative and not needs_plain:
+                if not speculative and not asking.needs_plain:
                     continue
                 with servers.server(speculative=speculative) as api:
                     if turn < 2:
-                        (self.ask_ours if speculative else self.ask_plain)(api)
+                        (asking.ask_ours if speculative else asking.ask_plain)(api)
                     for _ in range(times if faster else 0):
-                        self.load(api, speculative=speculative)
+                        asking.load(api, speculative=speculative)
+        if not asking.needs_plain:
+            asking.judge_answers()
+        asking.judge_scores()
         if faster:
-            found.gates.append(
-                judge_faster(found.our_load.measures(), found.plain_load.measures(), cell.thresholds)
-            )
-
-    def up(self) -> None:
-        if all(gate.check is not Check.STARTS for gate in self.found.gates):
-            self.found.gates.insert(0, Gate(check=Check.STARTS, outcome=GateOutcome.PASSED, detail="up"))
-
-    def ask_ours(self, api: OpenAiApi) -> None:
-        """The prompts with speculation, and how much of the drafts was accepted over them."""
-        self.up()
-        before = self.acceptance(api)
-        self.found.ours = self.answers(api)
-        if Check.ACCEPTED in self.cell.checks:
-            after = self.acceptance(api)
-            # A gauge, as SGLang's, cannot be subtracted; counters can.
-            counted = after.minus(before) if after and before and self.cell.engine == "vllm" else after
-            self.found.gates.append(judge_accepted(counted, self.cell.thresholds))
-
-    def acceptance(self, api: OpenAiApi) -> Acceptance | None:
-        return ENGINES[self.cell.engine].acceptance(api.metrics())
-
-    def ask_plain(self, api: OpenAiApi) -> None:
-        """The prompts without speculation, compared while this server is up: near-ties ask it again."""
-        self.found.plain = self.answers(api)
-        if Check.RIGHT in self.cell.checks:
-            pairs = zip(self.items, self.found.ours, self.found.plain, strict=True)
-            comparisons = [
-                self.compared(api, number, item, ours, plain)
-                for number, (item, ours, plain) in enumerate(pairs)
-                if not item.chat
-            ]
-            self.found.gates.append(judge_right(comparisons, self.cell.thresholds))
-        self.judge_answers()
-
-    def answers(self, api: OpenAiApi) -> tuple[Answer, ...]:
-        """Every prompt, one after the other: batches of other sizes may round differently."""
-        tokens = self.cell.answer_tokens
-        return tuple(
-            Answer(tokens=(), text=api.chat(str(item.prompt), tokens=tokens))
-            if item.chat
-            else api.complete(item.prompt, tokens=len(item.tokens) or tokens, likeliest=LIKELIEST)
-            for item in self.items
-        )
-
-    def compared(
-        self, api: OpenAiApi, number: int, item: PromptItem, ours: Answer, plain: Answer
-    ) -> Comparison:
-        """Compare two answers; behind a proven near-tie the other server goes on from our token."""
-        differences: list[Difference] = []
-        offset = 0
-        while True:
-            difference = first_difference(number, ours, plain, offset=offset)
-            if difference is None:
-                return Comparison(prompt=number, compared=len(ours.tokens), differences=tuple(differences))
-            differences.append(difference)
-            offset = difference.position + 1
-            tie = difference.is_tie(self.cell.thresholds.near_tie)
-            asked = item.prompt if isinstance(item.prompt, tuple) else ours.prompt
-            if not tie or not asked or len(differences) > _FORKS or offset >= len(ours.tokens):
-                return Comparison(prompt=number, compared=offset, differences=tuple(differences))
-            prompt = (*asked, *ours.tokens[:offset])
-            plain = api.complete(prompt, tokens=len(ours.tokens) - offset, likeliest=LIKELIEST)
-
-    def judge_answers(self) -> None:
-        if Check.QUALITY not in self.cell.checks:
-            return
-        sides: dict[str, Sequence[Answer]] = {"with": self.found.ours, "without": self.found.plain}
-        scores: dict[str, list[tuple[int, int]]] = {}
-        for side, answers in sides.items():
-            if answers:
-                marks = [
-                    score(item, answer.tokens, answer.text)
-                    for item, answer in zip(self.items, answers, strict=True)
-                ]
-                scores[side] = [mark for mark in marks if mark is not None]
-        if any(scores.values()):
-            self.found.gates.append(judge_quality(scores, self.cell.thresholds))
-        else:
-            self.found.gates.append(
-                Gate(check=Check.QUALITY, outcome=GateOutcome.SKIPPED, detail="the prompts expect no answers")
-            )
-
-    def load(self, api: OpenAiApi, *, speculative: bool) -> None:
-        """One round of measuring one side at every concurrency."""
-        load = self.cell.load
-        prompts = [item.prompt for item in self.items if not item.chat]
-        for level in load.concurrency:
-            requests = max(load.requests, level)
-            throughput, timings = api.measure(
-                prompts, concurrency=level, requests=requests, tokens=load.tokens
-            )
-            (self.found.our_load if speculative else self.found.plain_load).add(level, throughput, timings)
+            asking.judge_load()
 
     def result(self, outcome: Outcome, reason: str) -> CellResult:
         subject, servers = self.subject, self.servers
@@ -351,7 +229,7 @@ class _CellRun:
             outcome=outcome,
             expect=self.cell.expect,
             reason=reason,
-            gates=tuple(sorted(self.found.gates, key=_order)),
+            gates=tuple(sorted(self.asking.gates, key=_order)),
             started=self.started,
             seconds=time.monotonic() - self.began,
             server_seconds=servers.seconds if servers else 0.0,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from forktool.commands.project import Project
-from forktool.core.engines import ENGINES
+from forktool.core.engines import METHODS
 from forktool.core.matrix import GITHUB_JOBS, Cell, Matrix
 from forktool.core.matrix_file import parse_matrix
 from forktool.core.matrix_report import cell_document, github_matrix, needs_line
@@ -30,7 +30,7 @@ def read_matrix(project: Project) -> Matrix:
         raise RequestError(f"{path} is not there", hint=f"describe the cells in {path}") from error
     except (OSError, ValueError) as error:
         raise RequestError(f"{path}: {error}") from error
-    return parse_matrix(text, file=str(path), engines=tuple(ENGINES))
+    return parse_matrix(text, file=str(path), engines=METHODS)
 
 
 def list_cells(project: Project, *, expression: str, github: bool) -> ExitCode:

@@ -14,8 +14,8 @@ from pathlib import Path
 from forktool.adapters.environments import Wheel
 from forktool.adapters.gpus import Gpu, Gpus
 from forktool.adapters.server import CancelledError
-from forktool.commands.matrix_cell import Place, Subject, run_cell
-from forktool.commands.matrix_servers import Note
+from forktool.commands.matrix_cell import Subject, run_cell
+from forktool.commands.matrix_servers import Note, Place
 from forktool.commands.matrix_wheels import Wheels
 from forktool.core.matrix import Cell, Matrix
 from forktool.core.matrix_blame import attribute, needed_for

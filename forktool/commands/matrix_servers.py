@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import tempfile
 import threading
@@ -34,6 +35,23 @@ class StartError(Exception):
 
 class GoneError(Exception):
     """A server died after it had come up, or the cell's time was over."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """Where cells run.
+
+    `root` holds results and logs, `environments` the environments; paths in a matrix file are relative to `base`.
+    """
+
+    root: Path
+    environments: Path
+    base: Path
+    offline: bool = False
+
+    def path(self, written: str) -> Path:
+        """A path of the matrix file, with `$NAME` and `~` expanded."""
+        return self.base / Path(os.path.expandvars(written)).expanduser()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -136,7 +154,7 @@ class CellServers:
         ):
             self._live.add(server)
             try:
-                api = OpenAiApi(port, cell.model, timeout=max(1.0, self._deadline - began))
+                api = OpenAiApi(port, cell.model, launch.engine, timeout=max(1.0, self._deadline - began))
                 self._await(server, api, speculative=speculative, began=began)
                 yield api
             except NetworkError:
@@ -152,6 +170,43 @@ class CellServers:
         held = wait_until_free(launch.gpus)
         if held is not None:
             raise OutsideError(f"{cell.identifier}: the server has ended, and {held}", hint="nvidia-smi")
+
+    def program(self, argv: Sequence[str], extra: Mapping[str, str], *, log: str) -> tuple[bool, list[str]]:
+        """Run a program to its end while a server is up; it ends with the cell's time and with the run.
+
+        Args:
+            argv: its command line.
+            extra: its variables, besides those that every server of the cell has.
+            log: the name of its log.
+
+        Returns:
+            Whether it ended well, and what it said.
+
+        Raises:
+            CancelledError: the run was ended.
+            GoneError: the time was over.
+        """
+        path = self.launch.folder / log
+        self.logs.append(path)
+        self.commands.append(_shell(extra, argv))
+        with (
+            tempfile.TemporaryDirectory(prefix="ft-", ignore_cleanup_errors=True) as temporary,
+            Server(
+                argv,
+                env=cleaned_environment(extra, home=self.launch.folder / "home", temporary=Path(temporary)),
+                log=path,
+                cwd=self.launch.folder,
+            ) as process,
+        ):
+            self._live.add(process)
+            try:
+                left = max(0.1, self._deadline - time.monotonic())
+                process.wait_until(lambda: False, timeout=left, cancelled=self._cancelled)
+            finally:
+                self._live.discard(process)
+            if self._timed_out or process.returncode is None:
+                raise GoneError(f"timed out after {self.launch.cell.timeout:g} s")
+            return process.returncode == 0, process.lines()
 
     def _await(self, server: Server, api: OpenAiApi, *, speculative: bool, began: float) -> None:
         engine, cell = self.launch.engine, self.launch.cell

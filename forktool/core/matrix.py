@@ -27,6 +27,8 @@ class Check(StrEnum):
     """Greedy output with speculation equals the output without it, token for token."""
     QUALITY = "quality"
     """The answers are those that are expected from the model, with and without speculation."""
+    LM_EVAL = "lm-eval"
+    """Tasks of the lm-evaluation-harness are answered as well as they should be; skipped where it is not installed."""
     ACCEPTED = "accepted"
     """Draft tokens are accepted as often as they should be."""
     FASTER = "faster"
@@ -90,6 +92,33 @@ class Load:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class LmEval:
+    """What the lm-evaluation-harness is asked, and what its scores must be.
+
+    `metric` is a name as its results have it (`exact_match`, or with a filter `exact_match,strict-match`; of several
+    filters the lowest counts). `floor` is a score that both sides must reach, `tolerance` how much lower the score with
+    speculation may be than without; None asks for neither. `limit` documents of each task are asked, None for all.
+    """
+
+    tasks: tuple[str, ...]
+    metric: str = "exact_match"
+    floor: float | None = None
+    tolerance: float | None = None
+    limit: int | None = None
+    shots: int | None = None
+    """Examples before each question; None leaves it to the task."""
+    include: str | None = None
+    """A folder of task files of one's own."""
+    chat: bool = False
+    """Whether questions go through the model's chat template."""
+    concurrency: int = 8
+    arguments: tuple[str, ...] = ()
+    """Further words of its command line."""
+    model_arguments: tuple[str, ...] = ()
+    """Further `key=value` of its `--model_args`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Cell:
     """One cell: a server to start, and what it must prove. Paths are as written; `$NAME` is the runner's to expand."""
 
@@ -122,6 +151,7 @@ class Cell:
     """A JSON file of prompts, with the answers that `quality` expects; None takes the built-in set."""
     answer_tokens: int = 64
     """Tokens asked for by `right` and `quality`."""
+    lm_eval: LmEval | None = None
     setup: str = "default"
     """Which `[setup.NAME]` says how the wheel's requirements are installed."""
     line: int = 0

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 from forktool.core.matrix import Cell
 from forktool.core.prometheus import Sample
@@ -74,10 +75,52 @@ class Acceptance:
         return tuple(count / self.drafts if self.drafts else 0.0 for count in self.by_position)
 
 
+def added(counts: Iterable[Acceptance]) -> Acceptance | None:
+    """The sum of several counts; None where there are none."""
+    found = tuple(counts)
+    if not found:
+        return None
+    columns = itertools.zip_longest(*(item.by_position for item in found), fillvalue=0)
+    return Acceptance(
+        drafts=sum(item.drafts for item in found),
+        drafted=sum(item.drafted for item in found),
+        accepted=sum(item.accepted for item in found),
+        by_position=tuple(sum(column) for column in columns),
+    )
+
+
+Prompt = str | Sequence[int]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """What a server answered, token by token: ids, and for each place the log-probabilities of the likeliest tokens.
+
+    `prompt` are the ids that the server made of the prompt, where it says so.
+    """
+
+    tokens: tuple[int, ...]
+    likeliest: tuple[Mapping[int, float], ...] = ()
+    prompt: tuple[int, ...] = ()
+    text: str = ""
+    acceptance: Acceptance | None = None
+    """What became of the drafts of this answer; None where the server counts for all answers together."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Question:
+    """A request: a path of the server's, and the JSON that is sent there."""
+
+    path: str
+    body: Mapping[str, Any]
+
+
 class Engine(Protocol):
-    """One inference engine: its command line, its log, its metrics. Pure; the runner does the rest."""
+    """One inference engine: its command line, its log, its API, its metrics. Pure; the runner does the rest."""
 
     name: str
+    methods: tuple[str, ...]
+    """The ways of speculating that it has, in the words of the matrix file."""
 
     def command(
         self, cell: Cell, *, python: str, model: str, drafter: str | None, port: int, speculative: bool = True
@@ -93,8 +136,18 @@ class Engine(Protocol):
     def lacks(self, line: str) -> bool:
         """Whether a log line says that this backend does not have the feature at all."""
 
+    def question(self, model: str, prompt: Prompt, *, tokens: int, likeliest: int) -> Question:
+        """Ask for a greedy answer of exactly `tokens` tokens, with the log-probabilities of the likeliest ones."""
+
+    def answer(self, document: Mapping[str, Any]) -> Answer:
+        """Read the server's reply to such a question.
+
+        Raises:
+            KeyError, IndexError, TypeError, ValueError, AttributeError: it is no such reply.
+        """
+
     def acceptance(self, samples: Sequence[Sample]) -> Acceptance | None:
-        """The counters of speculation; None where the server shows none."""
+        """The counters of speculation on `/metrics`; None where the server shows none there."""
 
 
 _OUT_OF_MEMORY = re.compile(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -18,31 +17,21 @@ from forktool.core.matrix import (
     cell_id,
     is_printable,
 )
-from forktool.core.matrix_parts import SETUP_KEYS, read_load, read_setups, read_thresholds
+from forktool.core.matrix_axes import AXES, CPU, Axes, matches
+from forktool.core.matrix_parts import (
+    LM_EVAL,
+    SETUP_KEYS,
+    read_lm_eval,
+    read_load,
+    read_setups,
+    read_thresholds,
+)
 from forktool.core.matrix_toml import Place, TomlFile, nearest
 
-AXES = (
-    "engine",
-    "model",
-    "quantisation",
-    "drafter",
-    "method",
-    "tokens",
-    "tensor-parallel",
-    "attention-backend",
-    "kv-cache",
-    "gpu",
-)
-METHODS = (PLAIN, "eagle", "eagle3", "mtp", "medusa", "ngram", "draft-model")
-_NEEDS_DRAFTER = ("eagle", "eagle3", "medusa", "draft-model")
-CPU = "cpu"
-
-_TABLES = ("defaults", "thresholds", "load", "models", "drafters", "gpus", "setup", "include", "exclude")
-_CELL_KEYS = (
-    "variant",
+_OWN_TABLES = ("thresholds", "load", LM_EVAL)
+"""Tables of the whole file, which a cell has its own of."""
+_DEFAULT_KEYS = (
     "checks",
-    "thresholds",
-    "load",
     "timeout",
     "memory",
     "gpu-memory",
@@ -54,21 +43,22 @@ _CELL_KEYS = (
     "answer-tokens",
     "setup",
 )
+_CELL_KEYS = ("variant", *_OWN_TABLES, *_DEFAULT_KEYS)
+_TABLES = ("defaults", *_OWN_TABLES, "models", "drafters", "gpus", "setup", "include", "exclude")
 _MODEL_KEYS = ("path", "quantisation", "drafter", "memory", "gpu-memory", "arguments", "environment")
 _DRAFTER_KEYS = ("path", "method", "tokens")
 _GPU_KEYS = ("capability", "memory", "constraint")
 
-USUAL_TOKENS = 3
 TIMEOUT = 3600.0
 
 
-def parse_matrix(text: str, *, file: str, engines: tuple[str, ...]) -> Matrix:
+def parse_matrix(text: str, *, file: str, engines: Mapping[str, Sequence[str]]) -> Matrix:
     """Read a matrix file.
 
     Args:
         text: its content.
         file: its name, for errors.
-        engines: the inference engines that can be driven.
+        engines: the inference engines that can be driven, each with the methods of speculation that it has.
 
     Raises:
         PatchsetError: malformed TOML, an unknown key or name (the nearest is named), a value of the wrong kind, two
@@ -78,21 +68,31 @@ def parse_matrix(text: str, *, file: str, engines: tuple[str, ...]) -> Matrix:
 
 
 class _Reader:
-    def __init__(self, toml: TomlFile, engines: tuple[str, ...]) -> None:
+    def __init__(self, toml: TomlFile, engines: Mapping[str, Sequence[str]]) -> None:
         self.toml = toml
-        self.engines = engines
         document = toml.document
         toml.known(document, (), _TABLES)
         self.defaults = toml.table(document, ("defaults",))
-        toml.known(self.defaults, ("defaults",), (*AXES, *_CELL_KEYS))
+        for key in _OWN_TABLES:
+            if key in self.defaults:
+                raise toml.error(("defaults", key), f"is a table of its own: [{key}]")
+        toml.known(self.defaults, ("defaults",), (*AXES, *_DEFAULT_KEYS))
         self.models = self._named("models", _MODEL_KEYS)
         self.drafters = self._named("drafters", _DRAFTER_KEYS)
         self.gpus = self._named("gpus", _GPU_KEYS)
         self.setups = self._named("setup", SETUP_KEYS)
+        self.axes = Axes(
+            toml,
+            self.defaults,
+            models=self.models,
+            drafters=self.drafters,
+            gpus=self.gpus,
+            engines=engines,
+        )
 
     def matrix(self) -> Matrix:
         toml = self.toml
-        excluded = [self._exclusion(table, place) for table, place in self._array("exclude")]
+        excluded = [self.axes.exclusion(table, place) for table, place in self._array("exclude")]
         used = [False] * len(excluded)
         cells: dict[str, Cell] = {}
         includes = list(self._array("include"))
@@ -101,8 +101,8 @@ class _Reader:
         for table, place in includes:
             toml.known(table, place, (*AXES, *_CELL_KEYS))
             kept = 0
-            for values in self._product(table, place):
-                hits = [number for number, rule in enumerate(excluded) if _matches(values, rule)]
+            for values in self.axes.product(table, place):
+                hits = [number for number, rule in enumerate(excluded) if matches(values, rule)]
                 for number in hits:
                     used[number] = True
                 if hits:
@@ -147,101 +147,13 @@ class _Reader:
             raise self.toml.error((name,), f"must be tables [[{name}]]")
         return ((table, (name, number)) for number, table in enumerate(value))
 
-    def _exclusion(self, table: Mapping[str, Any], place: Place) -> dict[str, tuple[Any, ...]]:
-        self.toml.known(table, place, AXES)
-        if not table:
-            raise self.toml.error(place, "an empty [[exclude]] would exclude everything")
-        return {axis: self._values(table, (*place, axis), axis) for axis in table}
-
-    def _product(self, table: Mapping[str, Any], place: Place) -> Iterator[dict[str, Any]]:
-        lists = []
-        for axis in AXES:
-            if axis in table:
-                lists.append(self._values(table, (*place, axis), axis))
-            elif axis in self.defaults:
-                lists.append(self._values(self.defaults, ("defaults", axis), axis))
-            else:
-                lists.append((None,))
-        for combination in itertools.product(*lists):
-            yield self._completed(dict(zip(AXES, combination, strict=True)), place)
-
-    def _completed(self, values: dict[str, Any], place: Place) -> dict[str, Any]:
-        """Fill in what follows from the other axes."""
-        toml = self.toml
-        if values["model"] is None:
-            raise toml.error((*place, "model"), f"is missing; {nearest('', self.models)}")
-        model = self.models[values["model"]]
-        values["engine"] = values["engine"] or "vllm"
-        values["gpu"] = values["gpu"] or CPU
-        values["tensor-parallel"] = values["tensor-parallel"] or 1
-        values["quantisation"] = values["quantisation"] or toml.text(
-            model, ("models", values["model"], "quantisation")
-        )
-        drafter = values["drafter"]
-        if drafter is None and values["method"] in (None, *_NEEDS_DRAFTER):
-            drafter = self._usual_drafter(values["model"])
-        if values["method"] is None:
-            values["method"] = self._method(drafter) if drafter else PLAIN
-        if values["method"] in _NEEDS_DRAFTER and drafter is None:
-            raise toml.error(
-                place, f"method {values['method']} needs a drafter, and {values['model']} names none"
-            )
-        values["drafter"] = drafter if values["method"] in _NEEDS_DRAFTER else None
-        if values["tokens"] is None:
-            values["tokens"] = self._usual_tokens(drafter)
-        return values
-
-    def _usual_drafter(self, model: str) -> str | None:
-        name = self.toml.text(self.models[model], ("models", model, "drafter"))
-        if name is not None and name not in self.drafters:
-            raise self.toml.error(
-                ("models", model, "drafter"), f"{name} is no drafter; {nearest(name, self.drafters)}"
-            )
-        return name
-
-    def _method(self, drafter: str) -> str:
-        place = ("drafters", drafter, "method")
-        method = self.toml.text(self.drafters[drafter], place) or "eagle3"
-        if method not in METHODS:
-            raise self.toml.error(place, f"{method} is no method; {nearest(method, METHODS)}")
-        return method
-
-    def _usual_tokens(self, drafter: str | None) -> int:
-        if drafter is None:
-            return USUAL_TOKENS
-        return self.toml.whole(self.drafters[drafter], ("drafters", drafter, "tokens"), USUAL_TOKENS, low=1)
-
-    def _values(self, table: Mapping[str, Any], place: Place, axis: str) -> tuple[Any, ...]:
-        """The values of one axis, each of them valid and none twice."""
-        value = table[axis]
-        values = value if isinstance(value, list) else [value]
-        if not values:
-            raise self.toml.error(place, "must not be an empty list")
-        if axis in ("tokens", "tensor-parallel"):
-            return tuple(self.toml.whole({axis: item}, place, 1, low=1, high=1024) for item in values)
-        known = {
-            "engine": self.engines,
-            "model": tuple(self.models),
-            "drafter": tuple(self.drafters),
-            "method": METHODS,
-            "gpu": (CPU, *self.gpus),
-        }.get(axis)
-        for item in values:
-            if not isinstance(item, str) or not is_printable(item):
-                raise self.toml.error(place, f"{item!r} must be a word of letters, digits and . _ + -")
-            if known is not None and item not in known:
-                raise self.toml.error(place, f"{item} is not known; {nearest(item, known)}")
-        if len(set(values)) != len(values):
-            raise self.toml.error(place, "names a value twice")
-        return tuple(values)
-
     def _cell(self, values: Mapping[str, Any], table: Mapping[str, Any], place: Place) -> Cell:
         toml = self.toml
         name, drafter = values["model"], values["drafter"]
         model, at = self.models[name], ("models", name)
         path = str(model["path"])
         drafter_path = str(self.drafters[drafter]["path"]) if drafter else None
-        usual_drafter = self._usual_drafter(name)
+        usual_drafter = self.axes.usual_drafter(name)
         variant = toml.text(table, (*place, "variant"))
         if variant is not None and not is_printable(variant):
             raise toml.error((*place, "variant"), "must be a word of letters, digits and . _ + -")
@@ -253,7 +165,7 @@ class _Reader:
             drafter=drafter,
             usual_drafter=usual_drafter,
             tokens=values["tokens"],
-            usual_tokens=self._usual_tokens(drafter),
+            usual_tokens=self.axes.usual_tokens(drafter),
             tensor_parallel=values["tensor-parallel"],
             attention_backend=values["attention-backend"],
             kv_cache=values["kv-cache"],
@@ -264,6 +176,8 @@ class _Reader:
         setup = pick.text("setup") or "default"
         if setup != "default" and setup not in self.setups:
             raise toml.error(pick.place("setup"), f"{setup} is not known; {nearest(setup, self.setups)}")
+        speculates = values["method"] != PLAIN
+        lm_eval = read_lm_eval(toml, table, place, speculates=speculates)
         return Cell(
             identifier=identifier,
             engine=values["engine"],
@@ -279,7 +193,8 @@ class _Reader:
             quantisation=values["quantisation"],
             gpu=values["gpu"],
             needs=self._needs(values, pick, tuple(item for item in (path, drafter_path) if item)),
-            checks=self._checks(pick, speculates=values["method"] != PLAIN),
+            checks=self._checks(pick, speculates=speculates, harness=lm_eval is not None),
+            lm_eval=lm_eval,
             thresholds=read_thresholds(toml, table, place, tokens=values["tokens"]),
             load=read_load(toml, table, place),
             timeout=pick.number("timeout", TIMEOUT, low=1),
@@ -323,7 +238,7 @@ class _Reader:
             paths=paths,
         )
 
-    def _checks(self, pick: _Pick, *, speculates: bool) -> tuple[Check, ...]:
+    def _checks(self, pick: _Pick, *, speculates: bool, harness: bool) -> tuple[Check, ...]:
         needs_speculation = (Check.RIGHT, Check.ACCEPTED, Check.FASTER)
         place = pick.place("checks")
         names = pick.texts("checks")
@@ -332,8 +247,16 @@ class _Reader:
                 raise self.toml.error(place, f"{name} is not known; {nearest(name, tuple(Check))}")
             if Check(name) in needs_speculation and not speculates and place[0] == "include":
                 raise self.toml.error(place, f"{name} compares with speculation, and this cell has none")
+            if name == Check.LM_EVAL and not harness:
+                raise self.toml.error(
+                    place, f"{name} needs tasks, as lm-eval = {{ tasks = [...], floor = 0.9 }}"
+                )
         wanted = {Check(name) for name in names} or set(Check)
         wanted.add(Check.STARTS)
+        if not harness:
+            wanted.discard(Check.LM_EVAL)
+        elif pick.place(LM_EVAL)[0] == "include" and pick.holds(LM_EVAL):
+            wanted.add(Check.LM_EVAL)
         return tuple(
             check for check in Check if check in wanted and (speculates or check not in needs_speculation)
         )
@@ -386,6 +309,10 @@ class _Pick:
     def place(self, key: str) -> Place:
         return self._of(key)[1]
 
+    def holds(self, key: str) -> bool:
+        """Whether any of the tables has it."""
+        return any(key in table for table, _place in self._tables)
+
     def text(self, key: str) -> str | None:
         return self._toml.text(*self._of(key))
 
@@ -395,7 +322,3 @@ class _Pick:
     def number(self, key: str, default: float, *, low: float) -> float:
         table, place = self._of(key)
         return self._toml.number(table, place, default, low=low)
-
-
-def _matches(values: Mapping[str, Any], rule: Mapping[str, tuple[Any, ...]]) -> bool:
-    return all(values[axis] in wanted for axis, wanted in rule.items())

@@ -8,21 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from forktool.core.matrix import Check, Thresholds
-from forktool.core.matrix_engine import Acceptance
+from forktool.core.matrix_engine import Acceptance, Answer
 from forktool.core.matrix_result import Gate, GateOutcome
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
-    """What a server answered, token by token: ids, and for each place the log-probabilities of the likeliest tokens.
-
-    `prompt` are the ids that the server made of the prompt, where it says so.
-    """
-
-    tokens: tuple[int, ...]
-    likeliest: tuple[Mapping[int, float], ...] = ()
-    prompt: tuple[int, ...] = ()
-    text: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

