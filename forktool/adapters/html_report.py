@@ -10,8 +10,7 @@ from pathlib import Path
 
 from forktool.adapters.html_plots import acceptance_plot, history_plot, speed_plot
 from forktool.adapters.matrix_results import tail
-from forktool.core.matrix import Check
-from forktool.core.matrix_report import reference_lines, short_value, tally
+from forktool.core.matrix_report import COLUMNS, reference_lines, short_value, tally
 from forktool.core.matrix_result import CellResult, GateOutcome, Outcome, Run, Trial, run_document
 
 _LOG_LINES = 120
@@ -30,6 +29,7 @@ def page(run: Run, *, history: Sequence[Run], folder: Path) -> str:
     # "</" would end the script element; JSON may hold it only as "<\/".
     data = json.dumps(run_document(run), ensure_ascii=False).replace("</", "<\\/")
     runs = (*history, run)
+    when = run.started[:16].replace("T", " ") + (" UTC" if run.started.endswith("+00:00") else "")
     sections = "\n".join(_section(cell, runs, folder) for cell in run.cells)
     tree = f" · tree <code>{escape(run.tree[:12])}</code>" if run.tree else ""
     return f"""<!doctype html>
@@ -44,7 +44,7 @@ def page(run: Run, *, history: Sequence[Run], folder: Path) -> str:
 <body>
 <main>
 <h1>Matrix: {escape(tally(run.cells))}</h1>
-<p class="soft">{escape(run.wheel)} · sha256 <code>{escape(run.wheel_sha256[:12])}</code>{tree} · {run.started}</p>
+<p class="soft">{escape(run.wheel)} · sha256 <code>{escape(run.wheel_sha256[:12])}</code>{tree} · {when}</p>
 {_table(run)}
 {sections}
 </main>
@@ -61,18 +61,27 @@ def _class(outcome: Outcome) -> str:
 def _table(run: Run) -> str:
     rows = []
     for cell in run.cells:
-        values = "".join(
-            f"<td>{escape(short_value(cell, check) or '')}</td>"
-            for check in (Check.RIGHT, Check.ACCEPTED, Check.FASTER)
+        shown = {
+            column: "; ".join(value for check in checks if (value := short_value(cell, check)))
+            for column, checks in COLUMNS.items()
+        }
+        # Where nothing was measured, the row says why.
+        values = (
+            "".join(
+                f'<td class="value" data-label="{column}">{escape(value)}</td>'
+                for column, value in shown.items()
+            )
+            if any(shown.values())
+            else f'<td class="reason" colspan="{len(shown)}">{escape(cell.reason)}</td>'
         )
         rows.append(
-            f'<tr><td><a href="#{escape(_anchor(cell))}"><code>{escape(cell.identifier)}</code></a></td>'
+            f'<tr><td class="name"><a href="#{escape(_anchor(cell))}"><code>{escape(cell.identifier)}</code></a></td>'
             f'<td class="outcome {_class(cell.outcome)}">{escape(cell.outcome)}</td>{values}'
-            f'<td class="number">{cell.seconds:.0f} s</td></tr>'
+            f'<td class="number" data-label="took">{cell.seconds:.0f} s</td></tr>'
         )
+    heads = "".join(f"<th>{column}</th>" for column in ("cell", "outcome", *COLUMNS))
     return (
-        '<div class="table"><table><thead><tr><th>cell</th><th>outcome</th><th>right</th><th>accepted</th>'
-        '<th>faster</th><th class="number">took</th></tr></thead><tbody>\n'
+        f'<div class="table"><table><thead><tr>{heads}<th class="number">took</th></tr></thead><tbody>\n'
         + "\n".join(rows)
         + "\n</tbody></table></div>"
     )

@@ -184,10 +184,14 @@ def markdown(run: Run, *, limit: int = 900_000) -> str:
     lines = [f"### Matrix: {tally(run.cells)}", "", f"`{run.wheel}`, sha256 `{run.wheel_sha256}`"]
     if run.tree:
         lines[-1] += f", tree `{run.tree}`"
-    lines += ["", "| cell | outcome | right | accepted | faster | s |", "|---|---|---|---|---|---|"]
+    lines += [
+        "",
+        "| cell | outcome | right | quality | accepted | faster | s |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for cell in run.cells:
         columns = [f"`{cell.identifier}`", _outcome_cell(cell)]
-        columns += [_short(cell, check) for check in (Check.RIGHT, Check.ACCEPTED, Check.FASTER)]
+        columns += [_short(cell, checks) for checks in COLUMNS.values()]
         lines.append(f"| {' | '.join([*columns, f'{cell.seconds:.0f}'])} |")
     table = "\n".join(lines) + "\n"
     details = []
@@ -213,12 +217,21 @@ def _outcome_cell(cell: CellResult) -> str:
     return f"{mark} {cell.outcome}{f' ({_piped(cell.blame.words)})' if cell.blame else ''}"
 
 
-def _short(cell: CellResult, check: Check) -> str:
-    gate = cell.gate(check)
-    if gate is None:
-        return ""
-    strong = "**" if gate.failed else ""
-    return f"{strong}{_piped(short_value(cell, check) or gate.detail)}{strong}"
+COLUMNS: Mapping[str, tuple[Check, ...]] = {
+    "right": (Check.RIGHT,),
+    "quality": (Check.QUALITY, Check.LM_EVAL),
+    "accepted": (Check.ACCEPTED,),
+    "faster": (Check.FASTER,),
+}
+"""The columns of a table of cells, and the checks that each shows."""
+
+
+def _short(cell: CellResult, checks: Sequence[Check]) -> str:
+    parts = []
+    for gate in filter(None, (cell.gate(check) for check in checks)):
+        strong = "**" if gate.failed else ""
+        parts.append(f"{strong}{_piped(short_value(cell, gate.check) or gate.detail)}{strong}")
+    return "; ".join(parts)
 
 
 def short_value(cell: CellResult, check: Check) -> str | None:
@@ -229,6 +242,12 @@ def short_value(cell: CellResult, check: Check) -> str | None:
     numbers = gate.numbers
     if check is Check.ACCEPTED and "rate" in numbers:
         return f"{numbers['rate'] * 100:.1f} %, {numbers['length']:.2f} a step"
+    if check is Check.QUALITY and numbers:
+        worst = min(numbers.values(), key=lambda side: float(side["share"]))
+        return f"{worst['right']}/{worst['of']}"
+    if check is Check.LM_EVAL and numbers:
+        side = numbers.get("with") or numbers.get("without") or {}
+        return ", ".join(f"{task} {found['score']:.3g}" for task, found in side.items())
     if check is Check.FASTER and numbers.get("levels"):
         return ", ".join(f"{level['ratio']:.2f}×" for level in numbers["levels"])
     if check is Check.RIGHT and "compared" in numbers:

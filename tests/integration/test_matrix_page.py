@@ -27,6 +27,7 @@ document.title = JSON.stringify({
   wide: root.scrollWidth, window: innerWidth, background: style.backgroundColor, colour: style.color,
   cells: JSON.parse(document.getElementById("results").textContent).cells.length,
   sections: document.querySelectorAll("section").length, plots: document.querySelectorAll("svg").length,
+  table: document.querySelector(".table").scrollWidth, frame: document.querySelector(".table").clientWidth,
   bold: document.querySelectorAll("b").length,
 });
 </script>"""
@@ -82,6 +83,7 @@ def test_the_page_in_a_browser(written: Path, name: str, width: int, options: li
     assert seen["plots"] == 5
     assert seen["bold"] == 0
     assert seen["wide"] <= seen["window"]
+    assert seen["table"] <= seen["frame"]
     light = seen["background"] == "rgb(255, 255, 255)"
     assert light == (name != "dark"), seen
     shots = os.environ.get("MATRIX_SCREENSHOTS")

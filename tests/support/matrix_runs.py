@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from forktool.core.matrix import CellId, Check, Expectation, Thresholds
+from forktool.core.lm_eval import Score, judge_lm_eval
+from forktool.core.matrix import CellId, Check, Expectation, LmEval, Thresholds
 from forktool.core.matrix_engine import Acceptance
 from forktool.core.matrix_gates import Comparison, Measure, judge_accepted, judge_faster, judge_right
 from forktool.core.matrix_result import (
@@ -46,6 +47,11 @@ def faster(*ratios: float) -> Gate:
 
 def right() -> Gate:
     return judge_right([Comparison(prompt=number, compared=64) for number in range(12)], FLOORS)
+
+
+def harness() -> Gate:
+    scores = {"with": {"gsm8k": Score(value=0.951)}, "without": {"gsm8k": Score(value=0.949)}}
+    return judge_lm_eval(scores, LmEval(tasks=("gsm8k",), tolerance=0.02))
 
 
 def cell(name: str, outcome: Outcome, *gates: Gate, reason: str = "", **changes: object) -> CellResult:
@@ -116,7 +122,7 @@ LOW = Blame(
 def sample() -> Run:
     """A run with every outcome."""
     return run(
-        cell(KIMI, Outcome.PASSED, UP, right(), accepted(840, 690, 520), faster(1.62, 1.41, 1.08)),
+        cell(KIMI, Outcome.PASSED, UP, right(), harness(), accepted(840, 690, 520), faster(1.62, 1.41, 1.08)),
         cell(
             "deepseek-v3-fp8.eagle3.tp8.flashmla.sm100",
             Outcome.FAILED,
