@@ -74,15 +74,17 @@ def resolve(path: str, *, conflicted: bytes) -> Resolution | None:
     """Resolve every conflict of a file, or none.
 
     Args:
-        path: names the file type; only `.py` and `.pyi` are read.
+        path: names the file type: Python, or one of the keyed formats.
         conflicted: the file with conflict markers in diff3 style; `ours` is upstream, `theirs` the patch.
 
     Returns:
         None where any region is not a union of insertions, or the markers are not diff3's.
     """
-    pieces = parse_conflicts(conflicted) if is_python(path) else None
+    pieces = parse_conflicts(conflicted)
     if pieces is None:
         return None
+    if not is_python(path):
+        return _resolve_keyed(path, pieces)
     regions: list[ResolvedRegion] = []
     whole: list[bytes] = []
     for place, piece in enumerate(pieces):
@@ -104,6 +106,23 @@ def resolve(path: str, *, conflicted: bytes) -> Resolution | None:
     if not _is_sound(content, *sides):
         return None
     return Resolution(content=content, regions=tuple(regions))
+
+
+def _resolve_keyed(path: str, pieces: Sequence[bytes | Conflict]) -> Resolution | None:
+    from forktool.core.keyed import settle
+
+    results = settle(path, pieces)
+    if results is None:
+        return None
+    conflicts = [piece for piece in pieces if isinstance(piece, Conflict)]
+    waiting = iter(results)
+    return Resolution(
+        content=join_pieces(pieces, lambda _conflict: next(waiting)),
+        regions=tuple(
+            ResolvedRegion(line=one.line, ours=one.ours, base=one.base, theirs=one.theirs, result=result)
+            for one, result in zip(conflicts, results, strict=True)
+        ),
+    )
 
 
 def _ours(conflict: Conflict) -> bytes:
