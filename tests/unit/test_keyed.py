@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from forktool.core.keyed import is_keyed
@@ -352,6 +352,7 @@ def edited(values: dict[str, int], edits: list[tuple[str, int, int]], new: str) 
     return dict(rows)
 
 
+@settings(deadline=None)  # a busy machine loads the grammars in the first example
 @given(
     path=st.sampled_from(sorted(FORMATS)),
     count=st.integers(1, 6),
@@ -391,6 +392,7 @@ def test_a_settled_conflict_has_what_both_sides_say(
     assert order == [key for key in ours if key in expected]
 
 
+@settings(deadline=None)  # a busy machine loads the grammars in the first example
 @given(
     path=st.sampled_from(sorted(FORMATS)),
     count=st.integers(1, 5),
