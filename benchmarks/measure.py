@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import statistics
 import subprocess
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+_LOOK_EVERY_S = 0.02
+_PAGES_A_MIB = 1024 * 1024 / resource.getpagesize()
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Wall and processor seconds of each counted run, and the largest peak memory in MiB."""
+    """Wall and processor seconds of each counted run, and the largest peak memory in MiB.
+
+    The peak is that of the process and everything it started, together, as seen fifty times a second.
+    """
 
     seconds: tuple[float, ...]
     cpu_seconds: tuple[float, ...]
@@ -43,24 +51,25 @@ class Contestant:
     expected: tuple[int, ...] = (0,)
 
 
-def compare(contestants: Sequence[Contestant], *, runs: int = 5) -> dict[str, Sample]:
+def compare(
+    contestants: Sequence[Contestant], *, runs: int = 5, warm_up: bool = True
+) -> dict[str, Sample]:
     """Run the contestants in turn, `runs` counted rounds after one warm-up: drift of the machine hits all alike."""
     seconds: dict[str, list[float]] = {contestant.name: [] for contestant in contestants}
     cpu: dict[str, list[float]] = {contestant.name: [] for contestant in contestants}
     peaks: dict[str, float] = {contestant.name: 0.0 for contestant in contestants}
-    for round_number in range(runs + 1):
+    for round_number in range(0 if warm_up else 1, runs + 1):
         for contestant in contestants:
             contestant.prepare()
-            elapsed, usage = _run(contestant)
+            elapsed, usage, peak = _run(contestant)
             if round_number:
                 seconds[contestant.name].append(elapsed)
                 cpu[contestant.name].append(usage.ru_utime + usage.ru_stime)
-                peak = usage.ru_maxrss / 1024
                 peaks[contestant.name] = max(peaks[contestant.name], peak)
     return {name: Sample(tuple(values), tuple(cpu[name]), peaks[name]) for name, values in seconds.items()}
 
 
-def _run(contestant: Contestant) -> tuple[float, resource.struct_rusage]:
+def _run(contestant: Contestant) -> tuple[float, resource.struct_rusage, float]:
     begin = time.perf_counter()
     with subprocess.Popen(
         [str(word) for word in contestant.command],
@@ -70,14 +79,43 @@ def _run(contestant: Contestant) -> tuple[float, resource.struct_rusage]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     ) as process:
-        output = process.stdout.read() if process.stdout else b""
+        with _watched(process.pid) as peak:
+            output = process.stdout.read() if process.stdout else b""
         _pid, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     elapsed = time.perf_counter() - begin
     if process.returncode not in contestant.expected:
         tail = output.decode("utf-8", "replace")[-800:]
         raise SystemExit(f"{contestant.name} ended with {process.returncode}:\n{tail}")
-    return elapsed, usage
+    return elapsed, usage, max(peak[0], usage.ru_maxrss / 1024)
+
+
+@contextlib.contextmanager
+def _watched(pid: int) -> Iterator[list[float]]:
+    """Look at the memory of a process and its descendants; gives the largest sum in MiB. Linux only, else 0."""
+    peak, over = [0.0], threading.Event()
+
+    def look() -> None:
+        while not over.wait(_LOOK_EVERY_S):
+            peak[0] = max(peak[0], _resident(pid))
+
+    watcher = threading.Thread(target=look, daemon=True)
+    watcher.start()
+    try:
+        yield peak
+    finally:
+        over.set()
+        watcher.join()
+
+
+def _resident(pid: int) -> float:
+    """What a process and its descendants hold in memory now, in MiB (proc_pid_statm(5), proc_tid_children(5))."""
+    total = 0.0
+    with contextlib.suppress(OSError):
+        total = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) / _PAGES_A_MIB
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            total += sum(_resident(int(child)) for child in (task / "children").read_text().split())
+    return total
 
 
 def show(title: str, samples: dict[str, Sample], *, ours: str, goals: dict[str, float] | None = None) -> None:
