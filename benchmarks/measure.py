@@ -51,9 +51,7 @@ class Contestant:
     expected: tuple[int, ...] = (0,)
 
 
-def compare(
-    contestants: Sequence[Contestant], *, runs: int = 5, warm_up: bool = True
-) -> dict[str, Sample]:
+def compare(contestants: Sequence[Contestant], *, runs: int = 5, warm_up: bool = True) -> dict[str, Sample]:
     """Run the contestants in turn, `runs` counted rounds after one warm-up: drift of the machine hits all alike."""
     seconds: dict[str, list[float]] = {contestant.name: [] for contestant in contestants}
     cpu: dict[str, list[float]] = {contestant.name: [] for contestant in contestants}

@@ -148,9 +148,7 @@ def _large(folder: Path) -> None:
         ("large-binary", Scene(patches=10, binary=50), "a 50 MiB binary file, added and then edited"),
     ):  # fmt: skip
         synthetic = _made(folder, name, scene)
-        show(
-            f"Ten patches, and {title}", compare(_contestants(synthetic), runs=3, warm_up=False), ours=_DRY
-        )
+        show(f"Ten patches, and {title}", compare(_contestants(synthetic), runs=3, warm_up=False), ours=_DRY)
 
 
 def _history(folder: Path) -> None:

@@ -16,11 +16,53 @@ from pathlib import Path
 from benchmarks.measure import git
 
 BASE, ONTO = "v1.0.0", "v1.1.0"
-_NAMES = (
-    "batch block budget cache chunk codec config cursor draft expert frame graph group head index kernel layer "
-    "limit logits mask merge model output page parser pool prefix queue rank region router sample scale shard slot "
-    "state stride table tensor token trace units weight window worker"
-).split()
+_NAMES = [
+    "batch",
+    "block",
+    "budget",
+    "cache",
+    "chunk",
+    "codec",
+    "config",
+    "cursor",
+    "draft",
+    "expert",
+    "frame",
+    "graph",
+    "group",
+    "head",
+    "index",
+    "kernel",
+    "layer",
+    "limit",
+    "logits",
+    "mask",
+    "merge",
+    "model",
+    "output",
+    "page",
+    "parser",
+    "pool",
+    "prefix",
+    "queue",
+    "rank",
+    "region",
+    "router",
+    "sample",
+    "scale",
+    "shard",
+    "slot",
+    "state",
+    "stride",
+    "table",
+    "tensor",
+    "token",
+    "trace",
+    "units",
+    "weight",
+    "window",
+    "worker",
+]
 _SECTIONS = 14
 _PATH_PARTS = (20, 20)
 
@@ -94,7 +136,11 @@ def _definition(chosen: random.Random, place: int, *, is_method: bool) -> list[s
     indent = "    " if is_method else ""
     lines = []
     if place == 5:
-        lines += [f"class {first.capitalize()}{second.capitalize()}(OrderedDict):", '    """Keeps what is used."""', ""]
+        lines += [
+            f"class {first.capitalize()}{second.capitalize()}(OrderedDict):",
+            '    """Keeps what is used."""',
+            "",
+        ]
     me = "self, " if is_method else ""
     lines += [
         f"{indent}def {first}_{second}_{place}({me}{first}, {third}=None):",
@@ -165,7 +211,9 @@ class Synthetic:
         patchset = self.project / "patchset"
         patchset.mkdir(parents=True)
         names = []
-        for number, file in enumerate(sorted(mails.iterdir(), key=lambda one: int(one.name.partition("-")[0])), 1):
+        for number, file in enumerate(
+            sorted(mails.iterdir(), key=lambda one: int(one.name.partition("-")[0])), 1
+        ):
             names.append(f"change-{number}.patch")
             shutil.copy(file, patchset / names[-1])
         (patchset / "series").write_text("".join(f"{name}\n" for name in names))
@@ -204,14 +252,16 @@ class _Stream:
     def _patched(self) -> list[list[int]]:
         """The modules that each patch edits: mostly one of its own, sometimes a busy one, sometimes several."""
         scene = self._scene
-        busy = range(0, max(1, scene.patches // 25))
+        busy = range(max(1, scene.patches // 25))
         patched = []
         for number in range(scene.patches):
             match number % 10:
                 case 7 | 8:
                     patched.append([self._chosen.choice(busy)])
                 case 9:
-                    patched.append(sorted(self._chosen.sample(range(scene.files), self._chosen.randint(3, 8))))
+                    patched.append(
+                        sorted(self._chosen.sample(range(scene.files), self._chosen.randint(3, 8)))
+                    )
                 case _:
                     patched.append([self._chosen.randrange(len(busy), scene.files)])
         return patched
@@ -223,7 +273,11 @@ class _Stream:
         for count in range(scene.commits):
             yield from self._commit("refs/heads/main", f"Upstream's change {count} (#{count + 100})", None)
             for _ in range(edits * (count + 1) // scene.commits - edits * count // scene.commits):
-                number = self._chosen.choice(near) if self._chosen.random() < 0.5 else self._chosen.randrange(scene.files)
+                number = (
+                    self._chosen.choice(near)
+                    if self._chosen.random() < 0.5
+                    else self._chosen.randrange(scene.files)
+                )
                 module = self._module(number)
                 section = 2 * self._chosen.randrange(1, _SECTIONS // 2)
                 if self._chosen.random() < 0.2 and len(module.content) < 20_000:

@@ -17,7 +17,6 @@ from forktool.core.objects import (
     NewObject,
     Oid,
     Person,
-    blob_id,
     encode_commit,
     new_object,
 )
@@ -58,50 +57,6 @@ class Merge:
         return not self.conflicts
 
 
-class MergedAhead:
-    """The merge of many independent paths, from which that of a few can be taken."""
-
-    PATCH = "0" * 39 + "p"
-    """Stands for the patch's name in conflict markers, until it is known which patch is meant."""
-
-    def __init__(self, paths: frozenset[str], merge: Merge) -> None:
-        self._paths = paths
-        self._merge = merge
-
-    @classmethod
-    def nothing(cls) -> MergedAhead:
-        """No path at all."""
-        return cls(frozenset(), Merge(changes={}, contents={}, conflicts={}, messages=()))
-
-    def select(self, paths: Sequence[str], patch: str) -> Merge | None:
-        """The merge of just these paths; None when one of them was not merged ahead.
-
-        Args:
-            paths: what to take.
-            patch: the name to put into conflict markers.
-        """
-        if not self._paths.issuperset(paths):
-            return None
-        changes: dict[str, Entry | None] = {}
-        contents: dict[Oid, bytes] = {}
-        conflicts = {path: self._merge.conflicts[path] for path in paths if path in self._merge.conflicts}
-        for path in paths:
-            if path not in self._merge.changes:
-                continue
-            entry = self._merge.changes[path]
-            if entry is not None and entry.oid in self._merge.contents:
-                content = self._merge.contents[entry.oid]
-                if path in conflicts:
-                    content = content.replace(self.PATCH.encode(), patch.encode())
-                    entry = Entry(entry.mode, blob_id(content))
-                contents[entry.oid] = content
-            changes[path] = entry
-        messages = tuple(
-            message for message in self._merge.messages if any(message.endswith(f" {path}") for path in paths)
-        )
-        return Merge(changes=changes, contents=contents, conflicts=conflicts, messages=messages)
-
-
 def merge_contents(
     store: GitStore,
     paths: Sequence[str],
@@ -124,60 +79,57 @@ def merge_contents(
     Raises:
         GitError: git failed.
     """
-    made: list[NewObject] = []
-    roots = [_flat_tree(store, paths, side, made) for side in (base, ours, theirs)]
-    return _deep(_merge(store, roots, made, labels))
+    sides = (base, ours, theirs)
+    files = {
+        path.replace("/", _SLASH): (base.entry(path), ours.entry(path), theirs.entry(path)) for path in paths
+    }
+    return _deep(merge_entries(store, files, contents_to_write(sides, paths), labels=labels))
 
 
-def merge_trees(
-    store: GitStore, *, base: Overlay, ours: Overlay, theirs: Overlay, root: GitTree, onto: GitTree,
+def contents_to_write(sides: Iterable[SourceTree], paths: Iterable[str]) -> dict[Oid, bytes]:
+    """The contents of paths that git's store does not have yet."""
+    found: dict[Oid, bytes] = {}
+    for side in sides:
+        for path in paths:
+            entry, content = side.entry(path), content_to_write(side, path)
+            if entry is not None and content is not None:
+                found[entry.oid] = content
+    return found
+
+
+def merge_entries(
+    store: GitStore,
+    files: Mapping[str, tuple[Entry | None, Entry | None, Entry | None]],
+    contents: Mapping[Oid, bytes],
+    *,
     labels: tuple[str, str, str],
-) -> Merge:  # fmt: skip
-    """Merge whole trees, so that git finds files that upstream moved.
+) -> Merge:
+    """Merge small trees: base, ours and theirs of each path.
 
     Args:
         store: where git works; nothing is left in it.
-        base: the patch's parent, over `root`.
-        ours: the new tree with what was carried so far, over `onto`.
-        theirs: the patch's result, over `root`.
-        root: the base's tree.
-        onto: the new tag's tree.
+        files: path to its three entries; None where a side has no file.
+        contents: of the entries that the store may not have.
         labels: names of base, ours and theirs in conflict markers.
 
     Raises:
         GitError: git failed.
     """
-    made: list[NewObject] = []
+    made = [NewObject("blob", oid, content) for oid, content in contents.items()]
     roots = []
-    for overlay, below in ((base, root), (ours, onto), (theirs, root)):
-        tree, objects = store.changed_tree(below.root, overlay.changes)
-        made += [new_object("blob", content) for content in overlay.blobs.values()]
+    for side in range(3):
+        root, objects = store.changed_tree(EMPTY_TREE, {path: sides[side] for path, sides in files.items()})
         made += objects
-        roots.append(tree)
+        roots.append(root)
     return _merge(store, roots, made, labels)
 
 
-def _flat_tree(store: GitStore, paths: Iterable[str], side: SourceTree, made: list[NewObject]) -> Oid:
-    """A tree without folders, so that a merge writes one tree a side instead of one for each folder on the way."""
-    entries: dict[str, Entry | None] = {}
-    for path in paths:
-        entry = side.entry(path)
-        if entry is None:
-            continue
-        entries[path.replace("/", _SLASH)] = entry
-        content = None if _is_stored(side, path) else side.read(path)
-        if content is not None:
-            made.append(new_object("blob", content))
-    root, objects = store.changed_tree(EMPTY_TREE, entries)
-    made += objects
-    return root
-
-
-def _is_stored(side: SourceTree, path: str) -> bool:
-    """Whether git's store has the path's blob already."""
-    while isinstance(side, Overlay) and path not in side.changes:
-        side = side.below
-    return isinstance(side, GitTree)
+def content_to_write(side: SourceTree, path: str) -> bytes | None:
+    """A path's content, unless git's store has it already."""
+    where = side
+    while isinstance(where, Overlay) and path not in where.changes:
+        where = where.below
+    return None if isinstance(where, GitTree) else side.read(path)
 
 
 def _deep(merge: Merge) -> Merge:

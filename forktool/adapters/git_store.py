@@ -23,6 +23,7 @@ from forktool.adapters.state import translated
 from forktool.core.objects import (
     EMPTY_TREE,
     Entry,
+    GrowingTree,
     Mode,
     NewObject,
     Oid,
@@ -37,6 +38,9 @@ MINIMUM_GIT = (2, 38)
 
 _LOOSE_LIMIT = 64
 """More new objects than this go into the quarantine as one pack: a process costs as much as 60 small files."""
+
+_BLOBS_KEPT = 1 << 25
+"""Bytes of blobs that are kept in memory."""
 
 _MEMORY_NEEDED = 1 << 30
 """Bytes free in /dev/shm before scratch objects go there: a container may have 64 MB."""
@@ -107,6 +111,8 @@ class GitStore:
         self._quarantine: Path | None = None
         self._in_quarantine: set[Oid] = set()
         self._trees: dict[Oid, dict[str, Entry]] = {}
+        self._blobs: dict[Oid, bytes] = {}
+        self._blob_bytes = 0
 
     def __enter__(self) -> Self:
         return self
@@ -240,12 +246,18 @@ class GitStore:
         return head[1].decode(), body
 
     def read_blob(self, oid: Oid) -> bytes:
-        """The content of a blob.
+        """The content of a blob; those read last are kept, since a patch is looked at from several sides.
 
         Raises:
             GitError: there is no such blob.
         """
-        return self.read_object(oid)[1]
+        known = self._blobs.pop(oid, None)
+        content = self.read_object(oid)[1] if known is None else known
+        self._blobs[oid] = content
+        self._blob_bytes += len(content) if known is None else 0
+        while self._blob_bytes > _BLOBS_KEPT and self._blobs:
+            self._blob_bytes -= len(self._blobs.pop(next(iter(self._blobs))))
+        return content
 
     def read_tree(self, oid: Oid) -> dict[str, Entry]:
         """The entries of a tree object; kept, since a replay asks for the same folders again and again.
@@ -285,6 +297,10 @@ class GitStore:
         for item in made:
             self._trees[item.oid] = decode_tree(item.body)
         return new_root, made
+
+    def growing_tree(self, root: Oid) -> GrowingTree:
+        """A tree of the store that changes in memory."""
+        return GrowingTree(self.read_tree, root)
 
     def quarantine(self, objects: Iterable[NewObject]) -> None:
         """Make objects visible to git commands of this store, until it is closed."""

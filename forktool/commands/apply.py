@@ -170,10 +170,11 @@ def _prove(
     patches: Mapping[PatchName, bytes], tree: Overlay, trees: Sequence[Oid], store: GitStore, root: Oid
 ) -> None:
     """Each patch file, read back and applied, must give the tree of the commit that it was made of."""
+    growing = store.growing_tree(root)
     for (name, text), expected in zip(patches.items(), trees, strict=True):
         patch = parse_patch(name, text, file=f"{name}.patch")
-        apply_patch(patch, tree, file=f"{name}.patch")
-        made, _objects = store.changed_tree(root, tree.changes)
+        changes = apply_patch(patch, tree, file=f"{name}.patch")
+        made, _objects = growing.change({change.path: change.after for change in changes})
         if made != expected:
             raise PatchsetError(
                 f"{name}.patch would not give back its commit: tree {made[:12]}, not {expected[:12]}"

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from forktool.adapters.git_merge import Merge, MergedAhead, Stages, merge_contents, merge_trees
+from forktool.adapters.git_merge import Merge, Stages, merge_contents
 from forktool.adapters.git_store import GitStore, GitTree
+from forktool.adapters.known_merges import KnownMerges
+from forktool.adapters.moved_files import MovedFiles
 from forktool.adapters.patchset_files import RESOLUTIONS, Patchset
 from forktool.adapters.probes import ABSENT, ProbeResult
 from forktool.adapters.rerere import has_markers, recorded, replay_resolutions
 from forktool.commands.absorbing import Absorbers
+from forktool.commands.ahead import AppliedSeries
 from forktool.commands.replayed import NeedsWholeTreeError, Replayed, Review, Settled, Step, Stop
 from forktool.core.absorption import absorbed_fact, content_fact
 from forktool.core.apply import Change, apply_patch
@@ -40,29 +42,6 @@ _LOOKED_AT = 3
 _LOSSES = frozenset({FindingKind.LOST_UPSTREAM, FindingKind.LOST_PATCH})
 
 
-@dataclass(frozen=True, kw_only=True)
-class AppliedSeries:
-    """A series on its base: what each patch changes there, in order, and the result."""
-
-    base: SourceTree
-    steps: tuple[tuple[Patch, tuple[Change, ...]], ...]
-    result: Overlay
-
-    def set(self, tree: Overlay, changes: Iterable[Change]) -> None:
-        """Make one patch's changes in a tree."""
-        for change in changes:
-            content = None
-            if change.after is not None:
-                content = self.result.blobs.get(change.after.oid)
-            tree.set(change.path, change.after, content)
-
-    @cached_property
-    def touched_once(self) -> frozenset[str]:
-        """The paths that a single patch touches."""
-        counts = Counter(change.path for _patch, changes in self.steps for change in changes)
-        return frozenset(path for path, count in counts.items() if count == 1)
-
-
 def apply_series(patchset: Patchset, base: SourceTree) -> AppliedSeries:
     """Apply the whole series to its base.
 
@@ -75,20 +54,6 @@ def apply_series(patchset: Patchset, base: SourceTree) -> AppliedSeries:
         for patch in patchset.series.patches
     )
     return AppliedSeries(base=base, steps=steps, result=result)
-
-
-def merge_ahead(store: GitStore, applied: AppliedSeries, onto: SourceTree) -> MergedAhead:
-    """Merge every path that needs only its contents merged and that one patch alone touches."""
-    paths: list[str] = []
-    for _patch, changes in applied.steps:
-        plan = plan_replay(changes, applied.base, onto)
-        if plan.need is Need.CONTENTS:
-            paths += (path for path in plan.unsettled if path in applied.touched_once)
-    labels = (applied.base.label, onto.label, MergedAhead.PATCH)
-    if not paths:
-        return MergedAhead.nothing()
-    merge = merge_contents(store, paths, base=applied.base, ours=onto, theirs=applied.result, labels=labels)
-    return MergedAhead(frozenset(paths), merge)
 
 
 def with_answer(facts: Facts, answer: ProbeResult | None) -> Facts:
@@ -107,6 +72,7 @@ class Carrier:
         patchset: Patchset,
         applied: AppliedSeries,
         store: GitStore,
+        known: KnownMerges,
         onto: SourceTree,
         bare: Mapping[PatchName, ProbeResult],
         decisions: Mapping[PatchName, Decision],
@@ -117,12 +83,14 @@ class Carrier:
         self._applied = applied
         self._base = applied.base
         self._store = store
+        self._known = known
         self._onto = onto
         self._bare = bare
         self._decisions = decisions
         self._settled = settled
         self._history = history
         self._red: dict[PatchName, ProbeResult] = {}
+        self._one_sided: set[str] = set()
 
     def learns_red(self, answers: Mapping[PatchName, ProbeResult]) -> bool:
         """Remember the first probe that is red on the result; whether there was a new one."""
@@ -137,6 +105,7 @@ class Carrier:
         before, after, target = Overlay(self._base), Overlay(self._base), self._target()
         steps: list[Step] = []
         stop: Stop | None = None
+        self._one_sided.clear()
         for patch, changes in self._applied.steps:
             if stop is not None:
                 outcome = Outcome(name=patch.name, verdict=Verdict.NOT_REACHED)
@@ -160,7 +129,14 @@ class Carrier:
                 )
             )
             self._applied.set(before, changes)
+            self._note_one_sided((*(change.path for change in changes), *meeting.changes), before, target)
         return Replayed(onto=self._onto, steps=tuple(steps), result=target, stop=stop)
+
+    def _note_one_sided(self, paths: Iterable[str], before: Overlay, target: Overlay) -> None:
+        """Keep count of the files that the series left on one of the two trees alone."""
+        for path in paths:
+            is_one_sided = (before.entry(path) is None) is not (target.entry(path) is None)
+            (self._one_sided.add if is_one_sided else self._one_sided.discard)(path)
 
     def _target(self) -> Overlay:
         return Overlay(self._onto, label=f"{self._onto.label} with the series")
@@ -314,23 +290,20 @@ class Carrier:
     def _git_merge(self, patch: Patch, plan: Plan, before: Overlay, after: Overlay, target: Overlay) -> Merge:
         labels = (self._base.label, self._onto.label, patch.name)
         if plan.need is Need.CONTENTS:
-            merged_ahead = self._merged_ahead.select(plan.unsettled, patch.name)
-            if merged_ahead is not None:
-                return merged_ahead
-            return merge_contents(
+            merge = self._known.merge(plan.unsettled, base=before, ours=target, theirs=after, labels=labels)
+            return merge or merge_contents(
                 self._store, plan.unsettled, base=before, ours=target, theirs=after, labels=labels
             )
-        root, onto = self._base, self._onto
-        if not isinstance(root, GitTree) or not isinstance(onto, GitTree):
-            raise NeedsWholeTreeError(f"{onto.label} moved or removed {', '.join(plan.unsettled)}")
-        return merge_trees(
-            self._store, base=before, ours=target, theirs=after, root=root, onto=onto, labels=labels
-        )
+        if self._moved is None:
+            raise NeedsWholeTreeError(f"{self._onto.label} moved or removed {', '.join(plan.unsettled)}")
+        paths = (*plan.unsettled, *plan.already, *sorted(self._one_sided))
+        return self._moved.merge(paths, base=before, ours=target, theirs=after, labels=labels)
 
     @cached_property
-    def _merged_ahead(self) -> MergedAhead:
-        """All paths that one patch alone touches, merged by one process: they cannot depend on each other."""
-        return merge_ahead(self._store, self._applied, self._onto)
+    def _moved(self) -> MovedFiles | None:
+        if not isinstance(self._base, GitTree) or not isinstance(self._onto, GitTree):
+            return None
+        return MovedFiles(self._store, self._base, self._onto)
 
     def _settle(self, patch: Patch, conflict: Meeting, target: Overlay) -> Meeting | None:
         """Try recorded, then structural resolutions; None where a path stays in conflict."""

@@ -12,10 +12,12 @@ from dataclasses import replace
 from functools import cached_property
 
 from forktool.adapters.git_store import GitStore
+from forktool.adapters.known_merges import KnownMerges
 from forktool.adapters.patchset_files import Patchset
 from forktool.adapters.probes import ProbeResult, Probes
 from forktool.commands.absorbing import Absorbers
-from forktool.commands.carrying import AppliedSeries, Carrier, apply_series, with_answer
+from forktool.commands.ahead import AppliedSeries, merge_ahead
+from forktool.commands.carrying import Carrier, apply_series, with_answer
 from forktool.commands.replayed import NeedsWholeTreeError, Replayed, Review, Settled, Step, Stop
 from forktool.core.series import PatchName
 from forktool.core.tree import SourceTree
@@ -39,6 +41,7 @@ class Replayer:
         self._base = base
         self._store = store
         self._probes = probes
+        self._known = KnownMerges(store)
 
     @cached_property
     def _applied(self) -> AppliedSeries:
@@ -67,11 +70,13 @@ class Replayer:
         """
         names = self._patchset.series.names
         bare = self._probes.run([(name, tree) for tree in trees for name in names])
+        merge_ahead(self._known, self._applied, trees)
         passes = [
             Carrier(
                 patchset=self._patchset,
                 applied=self._applied,
                 store=self._store,
+                known=self._known,
                 onto=tree,
                 bare={name: bare[name, tree] for name in names},
                 decisions=decisions or {},

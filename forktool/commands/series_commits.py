@@ -80,9 +80,8 @@ class Chain:
     """
 
     def __init__(self, store: GitStore, commit: Oid, root: Oid) -> None:
-        self._store = store
         self._base = self._parent = commit
-        self._root = root
+        self._tree = store.growing_tree(root)
         self._commits: dict[PatchName, Oid] = {}
         self._trees: dict[PatchName, Oid] = {}
         self._objects: list[NewObject] = []
@@ -90,10 +89,10 @@ class Chain:
     def add(self, patch: Patch, entries: Mapping[str, Entry | None], contents: Overlay) -> None:
         """Add the commit of a patch: `entries` are the paths that it sets or removes, `contents` holds their blobs."""
         self._objects += _blobs(entries.values(), contents)
-        self._root, trees = self._store.changed_tree(self._root, entries)
+        root, trees = self._tree.change(entries)
         # The committer is the author: a rebuilt series has the same ids on every machine.
         body = encode_commit(
-            tree=self._root,
+            tree=root,
             parents=(self._parent,),
             author=patch.author,
             committer=patch.author,
@@ -103,7 +102,7 @@ class Chain:
         self._objects += [*trees, commit]
         self._parent = commit.oid
         self._commits[patch.name] = commit.oid
-        self._trees[patch.name] = self._root
+        self._trees[patch.name] = root
 
     def result(self) -> SeriesCommits:
         """All commits so far."""

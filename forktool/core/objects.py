@@ -10,7 +10,7 @@ import hashlib
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NewType
 
@@ -124,39 +124,97 @@ def new_object(kind: str, body: bytes) -> NewObject:
     return NewObject(kind, object_id(kind, body), body)
 
 
+class GrowingTree:
+    """A tree that changes again and again: a path changes the folders around it, the others are never looked at.
+
+    Folders appear when a path needs them and vanish when they become empty, as in git's index.
+
+    Args:
+        read_tree: gives the entries of a tree.
+        root: the tree to begin with.
+    """
+
+    def __init__(self, read_tree: Callable[[Oid], Mapping[str, Entry]], root: Oid) -> None:
+        self._read_tree = read_tree
+        self._root = root
+        self._top = _Folder(dict(read_tree(root)) if root != EMPTY_TREE else {})
+
+    def change(self, changes: Mapping[str, Entry | None]) -> tuple[Oid, list[NewObject]]:
+        """Set some paths, or remove them where the entry is None.
+
+        Returns:
+            The id of the tree then, and the tree objects that were made for it.
+        """
+        # A file may make way for a folder of its name.
+        for path, entry in sorted(changes.items(), key=lambda item: item[1] is not None):
+            self._set(path, entry)
+        made: list[NewObject] = []
+        if self._top.is_changed:
+            _write(self._top, made)
+            self._root = made[-1].oid
+        return self._root, made
+
+    def _set(self, path: str, entry: Entry | None) -> None:
+        *folders, name = path.split("/")
+        here = self._top
+        way = [here]
+        for folder in folders:
+            inner = self._inner(here, folder, make=entry is not None)
+            if inner is None:
+                return
+            here = inner
+            way.append(here)
+        if entry is None:
+            here.entries.pop(name, None)
+        else:
+            here.entries[name] = entry
+        here.folders.pop(name, None)
+        for one in way:
+            one.is_changed = True
+
+    def _inner(self, outer: _Folder, name: str, *, make: bool) -> _Folder | None:
+        known = outer.folders.get(name)
+        if known is None:
+            entry = outer.entries.get(name)
+            is_there = entry is not None and entry.mode is Mode.TREE
+            if not is_there and not make:
+                return None
+            known = outer.folders[name] = _Folder(
+                dict(self._read_tree(entry.oid)) if entry and is_there else {}
+            )
+        return known
+
+
 def update_tree(
     read_tree: Callable[[Oid], Mapping[str, Entry]], root: Oid, changes: Mapping[str, Entry | None]
 ) -> tuple[Oid, list[NewObject]]:
-    """The id of `root` with some paths set or removed, and the tree objects that are new.
+    """The id of `root` with some paths set or removed, and the tree objects that are new; see `GrowingTree`."""
+    return GrowingTree(read_tree, root).change(changes)
 
-    Folders appear when a path needs them and vanish when they become empty, as in git's index.
-    """
-    nested: dict[str, dict[str, Entry | None]] = {}
-    here: dict[str, Entry | None] = {}
-    for path, entry in changes.items():
-        head, slash, rest = path.partition("/")
-        if slash:
-            nested.setdefault(head, {})[rest] = entry
+
+@dataclass(slots=True)
+class _Folder:
+    """A folder's entries; `folders` are those in it that were opened."""
+
+    entries: dict[str, Entry]
+    folders: dict[str, _Folder] = field(default_factory=dict)
+    is_changed: bool = False
+
+
+def _write(folder: _Folder, made: list[NewObject]) -> None:
+    """Make the trees of a folder and of those in it, its own the last."""
+    for name, inner in list(folder.folders.items()):
+        if not inner.is_changed:
+            continue
+        _write(inner, made)
+        if inner.entries:
+            folder.entries[name] = Entry(Mode.TREE, made[-1].oid)
         else:
-            here[head] = entry
-    entries = dict(read_tree(root)) if root != EMPTY_TREE else {}
-    for name, entry in here.items():
-        if entry is None:
-            entries.pop(name, None)
-        else:
-            entries[name] = entry
-    made: list[NewObject] = []
-    for name, inner in nested.items():
-        old = entries.get(name)
-        start = old.oid if old is not None and old.mode is Mode.TREE else EMPTY_TREE
-        child, objects = update_tree(read_tree, start, inner)
-        made += objects
-        if child != EMPTY_TREE:
-            entries[name] = Entry(Mode.TREE, child)
-        elif old is not None and old.mode is Mode.TREE:
-            del entries[name]
-    tree = new_object("tree", encode_tree(entries))
-    return tree.oid, [*made, tree]
+            made.pop()
+            folder.entries.pop(name, None)
+            del folder.folders[name]
+    folder.is_changed = False
+    made.append(new_object("tree", encode_tree(folder.entries)))
 
 
 _PACK_KINDS = {"commit": 1, "tree": 2, "blob": 3}

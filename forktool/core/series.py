@@ -163,7 +163,7 @@ def parse_series_file(text: str, *, file: str) -> tuple[PatchName, ...]:
     Raises:
         PatchsetError: a line that is no patch name, another strip level, or a name that comes twice.
     """
-    names: list[PatchName] = []
+    names: dict[PatchName, None] = {}
     for number, line in enumerate(text.splitlines(), 1):
         words = line.partition("#")[0].split()
         if not words:
@@ -179,7 +179,7 @@ def parse_series_file(text: str, *, file: str) -> tuple[PatchName, ...]:
             raise PatchsetError(f"{file}:{number}: {error.message}", hint=error.hint) from error
         if name in names:
             raise PatchsetError(f"{file}:{number}: {first} stands here a second time")
-        names.append(name)
+        names[name] = None
     return tuple(names)
 
 
