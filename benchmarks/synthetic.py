@@ -268,7 +268,7 @@ class _Stream:
 
     def _upstream(self, patched: list[list[int]]) -> Iterator[bytes]:
         scene = self._scene
-        near = [number for numbers in patched for number in numbers]
+        near = [number for numbers in patched for number in numbers] or [*range(scene.wide)]
         edits = max(scene.files // 2, scene.commits)
         for count in range(scene.commits):
             yield from self._commit("refs/heads/main", f"Upstream's change {count} (#{count + 100})", None)
