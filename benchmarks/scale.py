@@ -1,6 +1,7 @@
 """How forktool grows: long series, wide patches, large files and long histories, against git rebase and git am.
 
-`python -m benchmarks scale [series | wide | large | history | commands] …`: minutes each, and gigabytes of disk, so only on request.
+`python -m benchmarks scale [series | commands | wide | large | history] …`: minutes each and gigabytes of disk, so it
+runs only when it is asked for.
 """
 
 from __future__ import annotations
@@ -142,11 +143,14 @@ def _wide(folder: Path) -> None:
 
 
 def _large(folder: Path) -> None:
-    for name, scene, title in (
-        ("large-text", Scene(patches=10, large=("package/table.csv", 500_000)), "a 50 MB text edited by both sides"),
-        ("large-python", Scene(patches=10, large=("package/table.py", 500_000)), "50 MB of Python edited by both sides"),
-        ("large-binary", Scene(patches=10, binary=50), "a 50 MiB binary file, added and then edited"),
-    ):  # fmt: skip
+    size = 500_000
+    scenes = {
+        "a 50 MB text that both sides edit": Scene(patches=10, large=("package/table.csv", size)),
+        "50 MB of Python that both sides edit": Scene(patches=10, large=("package/table.py", size)),
+        "a 50 MiB binary file, added and then edited": Scene(patches=10, binary=50),
+    }
+    for title, scene in scenes.items():
+        name = "large-binary" if scene.large is None else f"large-{scene.large[0].rpartition('.')[2]}"
         synthetic = _made(folder, name, scene)
         show(f"Ten patches, and {title}", compare(_contestants(synthetic), runs=3, warm_up=False), ours=_DRY)
 
@@ -163,7 +167,7 @@ def _history(folder: Path) -> None:
     cold = Contestant(
         name=f"{_DRY}, history unread", command=contestants[0].command, cwd=project, prepare=unread
     )
-    # Without --onto, git looks for the patches among upstream's commits as well (git-rebase(1), --reapply-cherry-picks).
+    # Without --onto, git looks for the patches among upstream's commits too: --reapply-cherry-picks in git-rebase(1).
     asks = Contestant(
         name="git rebase, asks history", command=["git", "rebase", "--quiet", ONTO], cwd=plain,
         prepare=contestants[2].prepare, environment=IDENTITY,
