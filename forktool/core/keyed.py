@@ -179,7 +179,7 @@ def _ini(source: bytes) -> object:
 
 
 def _lines(value: str | None) -> object:
-    return value.splitlines() if value is not None and value.startswith("\n") else value
+    return value.splitlines() if value is not None and "\n" in value else value
 
 
 def _yaml(source: bytes) -> object:

@@ -15,7 +15,6 @@ from forktool.core.spans import Span, Text
 
 _BEHIND_MEMBER = re.compile(rb"[ \t]*,?[ \t]*(#[^\n]*)?\r?\n?")
 _BEHIND_ENTRY = re.compile(rb"[ \t]*(#[^\n]*)?\r?\n?")
-_YAML_NAMES = frozenset({"anchor", "alias"})
 
 
 @cache
@@ -78,11 +77,11 @@ def _valued(text: Text, node: Node, key: Node, value: Node, *, separated: bool =
 
 
 def read_yaml(source: bytes) -> Entry | None:
-    """One YAML document (YAML 1.2) of block mappings and sequences; anchors and aliases are not followed: None."""
+    """One YAML document (YAML 1.2) of block mappings and sequences; what has an anchor is one value."""
     text = Text(source, (b"#",))
     root = _parser("yaml").parse(source).root_node
     documents = [child for child in root.named_children if child.type == "document"]
-    if root.has_error or len(documents) != 1 or _has(root, _YAML_NAMES):
+    if root.has_error or len(documents) != 1 or not _are_known(root):
         return None
     block = _block(documents[0])
     if block is None:
@@ -181,5 +180,16 @@ def _text(node: Node) -> str:
     return " ".join((node.text or b"").decode("utf-8", "surrogateescape").split())
 
 
-def _has(node: Node, types: frozenset[str]) -> bool:
-    return node.type in types or any(_has(child, types) for child in node.named_children)
+def _are_known(node: Node) -> bool:
+    """Whether every anchor is set once, and before it is used."""
+    known: set[bytes] = set()
+    waiting = [node]
+    while waiting:
+        here = waiting.pop()
+        name = (here.text or b"")[1:]
+        if here.type in ("anchor", "alias") and (name in known) == (here.type == "anchor"):
+            return False
+        if here.type == "anchor":
+            known.add(name)
+        waiting += reversed(here.named_children)
+    return True

@@ -14,6 +14,7 @@ from forktool.core.spans import Span, Text
 _SECTION = re.compile(rb"\[[^\]\r\n]+\][ \t]*([#;][^\n]*)?\r?\n?")
 _KEY = re.compile(rb"([^\s#;\[=:][^=:\r\n]*?)[ \t]*[=:][ \t]*([^\r\n]*)\r?\n?")
 _NAMED = re.compile(rb"\s+([A-Za-z0-9_.\-:\[\],]+)[ \t]*(?:[=<>!~]=|[=<>;]|$)")
+_SETTING = re.compile(rb"\s*[A-Za-z_][A-Za-z0-9_]*[ \t]*=[ \t]*\S")
 _STEPS = re.compile(r"commands|script|steps")
 _PROJECT = re.compile(rb"([A-Za-z0-9][A-Za-z0-9._-]*)[ \t]*(\[[^\]]*\])?[ \t]*([=<>!~;@#(]|\r?\n|$)")
 
@@ -58,7 +59,10 @@ def _key(text: Text, first: int, match: re.Match[bytes]) -> Span:
     name = match[1].decode("utf-8", "replace")
     values = [line for line in range(first + 1, last + 1) if not text.is_trivia(line)]
     indents = {len(text.lines[line]) - len(text.lines[line].lstrip()) for line in values}
-    if match[2].strip() or len(indents) != 1:
+    texts = [match[2], *(text.lines[line] for line in values)]
+    # Words behind the equals sign are prose that goes on, but for settings such as tox's `setenv = A=1`.
+    is_list = not match[2].strip() or all(map(_SETTING.match, texts))
+    if not is_list or len(indents) != 1:
         return Span(key=name, first=first, last=last)
     kind = Kind.STEPS if _STEPS.search(name) else Kind.LIST
     members = tuple(Span(key=_name(text.lines[line]), first=line, last=line) for line in values)

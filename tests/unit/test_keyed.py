@@ -139,6 +139,12 @@ beta==2  # why
             id="keys-of-one-step",
         ),
         pytest.param(
+            "ci.yml", "x: &x\n  a: 1\nb: *x\nc: 1\n",
+            "x: &x\n  a: 1\nb: *x\nd: *x\nc: 1\n", "x: &x\n  a: 1\nb: *x\ne: *x\nc: 1\n",
+            "x: &x\n  a: 1\nb: *x\nd: *x\ne: *x\nc: 1\n",
+            id="uses-of-an-anchor",
+        ),
+        pytest.param(
             "package.json", JSON,
             JSON.replace('    "b"\n', '    "b",\n    "c"\n'), JSON.replace('    "b"\n', '    "b",\n    "d"\n'),
             JSON.replace('    "b"\n', '    "b",\n    "c",\n    "d"\n'),
@@ -169,6 +175,13 @@ beta==2  # why
             INI.replace("    b\npython_requires = >=3.8\n", "python_requires = >=3.8\nzip_safe = no\n"),
             INI.replace("    b\npython_requires = >=3.8\n", "python_requires = >=3.9\nzip_safe = no\n"),
             id="ini-keys-and-a-value-that-goes",
+        ),
+        pytest.param(
+            "tox.ini", "[a]\nsetenv = A=1\n         B=2\nb = 1\n",
+            "[a]\nsetenv = A=1\n         B=2\n         C=3\nb = 1\n",
+            "[a]\nsetenv = A=1\n         B=2\n         D=4\nb = 1\n",
+            "[a]\nsetenv = A=1\n         B=2\n         C=3\n         D=4\nb = 1\n",
+            id="settings-that-start-behind-their-ini-key",
         ),
         pytest.param(
             "requirements/test.txt", REQUIREMENTS,
@@ -214,8 +227,12 @@ def test_keeps_both_changes(path: str, base: str, ours: str, theirs: str, expect
             id="one-key-with-two-values",
         ),
         pytest.param(
-            "ci.yml", YAML, YAML.replace("  A: 1\n", "  A: 2\n  B: &b 2\n"), YAML.replace("  A: 1\n", "  A: 1\n  C: 3\n"),
-            id="an-anchor",
+            "ci.yml", YAML, YAML.replace("  A: 1\n", "  A: &a 1\n  B: *a\n"), YAML.replace("  A: 1\n", "  A: 1\n  C: &a 3\n"),
+            id="an-anchor-twice",
+        ),
+        pytest.param(
+            "ci.yml", "a: &x 1\nb: 1\nc: 1\n", "a: &x 1\nb: *x\nc: 1\n", "b: 1\nc: 2\n",
+            id="an-anchor-that-goes-while-the-other-side-uses-it",
         ),
         pytest.param(
             "ci.yml", YAML, YAML.replace("  - name: test\n    run: |\n      test\n      # not a comment\n", ""),
@@ -242,6 +259,10 @@ def test_keeps_both_changes(path: str, base: str, ours: str, theirs: str, expect
         pytest.param(
             "a.json", JSON, JSON.replace("true\n", 'true,\n  "a": 1,\n  "a": 2\n'), JSON.replace("true\n", "false\n"),
             id="a-json-key-twice",
+        ),
+        pytest.param(
+            "setup.cfg", "[a]\nd = Some\n    words\n", "[a]\nd = Some\n    words\n    here\n",
+            "[a]\nd = Some\n    words\n    there\n", id="prose-of-an-ini-key",
         ),
         pytest.param(
             "setup.cfg", INI, INI.replace("    b\n", "    b>=1\n"), INI.replace("    b\n", "    c\n"),
