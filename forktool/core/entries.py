@@ -150,6 +150,8 @@ class _Members:
         self._base, self._ours, self._theirs = (
             _by_key(side[front : len(side) - back], front > 0, back > 0) for side in sides
         )
+        self._renamed: set[str] = set()
+        self._ours, self._theirs = (self._with_base_keys(side) for side in (self._ours, self._theirs))
         self._is_sorted = base.kind is not Kind.STEPS and all(map(_is_sorted, sides))
 
     def merged(self) -> list[Entry]:
@@ -165,6 +167,8 @@ class _Members:
             if entry is None or mine is None or other is None:
                 self._check_removal(entry, mine, other)
                 continue
+            if key in self._renamed and not (mine.same(entry) or other.same(entry) or mine.same(other)):
+                raise ClashError
             kept[key] = merge(entry, mine, other)
         for key in ours.keys() & theirs.keys() - base.keys():
             mine, other = ours[key], theirs[key]
@@ -176,6 +180,15 @@ class _Members:
             for run in self._runs(side):
                 self._check_place(run, opposite)
         return [*self._around[0], *self._in_order(kept), *self._around[1]]
+
+    def _with_base_keys(self, side: dict[str, Entry | None]) -> dict[str, Entry | None]:
+        """The side with the base's key for what it put in place of an entry: as many new ones as went."""
+        keys: dict[str, str] = {}
+        for run in self._runs(side):
+            if self._kind is not Kind.STEPS and len(run.entries) == len(run.instead_of):
+                keys |= {entry.key: key for entry, key in zip(run.entries, run.instead_of, strict=True)}
+        self._renamed.update(keys.values())
+        return {keys.get(key, key): entry for key, entry in side.items()}
 
     def _check_removal(self, base: Entry | None, mine: Entry | None, other: Entry | None) -> None:
         if base is None:

@@ -113,6 +113,12 @@ beta==2  # why
             id="two-toml-tables",
         ),
         pytest.param(
+            "pyproject.toml", TOML,
+            TOML.replace('  "m",  # for m\n', '  "m>=2",\n'), TOML.replace('  "m",', '  "f",\n  "m",'),
+            TOML.replace('  "m",  # for m\n', '  "f",\n  "m>=2",\n'),
+            id="an-element-before-one-that-changed",
+        ),
+        pytest.param(
             "ci.yml", YAML,
             YAML.replace("  A: 1\n", "  A: 1\n  B: 2\n"), YAML.replace("  A: 1\n", "  A: 1\n  # three\n  C: 3\n"),
             YAML.replace("  A: 1\n", "  A: 1\n  B: 2\n  # three\n  C: 3\n"),
@@ -237,6 +243,14 @@ def test_keeps_both_changes(path: str, base: str, ours: str, theirs: str, expect
         pytest.param(
             "ci.yml", YAML, YAML.replace("  - name: test\n    run: |\n      test\n      # not a comment\n", ""),
             YAML + "  - name: types\n    run: types\n", id="a-step-that-goes",
+        ),
+        pytest.param(
+            "ci.yml", YAML, YAML.replace("  - name: test", "  - name: tests"),
+            YAML.replace("  - name: test", "  - name: lint\n    run: lint\n  - name: test"), id="a-step-with-another-name",
+        ),
+        pytest.param(
+            "a.toml", TOML, TOML.replace("line-length = 100", "width = 100"),
+            TOML.replace("line-length = 100", "line-length = 110"), id="a-key-with-another-name",
         ),
         pytest.param(
             "ci.yml", YAML, YAML.replace("# not", "# ours"), YAML.replace("      # not", "      other\n      # not"),
