@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import threading
 import time
 from collections.abc import Sequence
@@ -16,6 +17,10 @@ from forktool.core.prometheus import Sample, parse_metrics
 from forktool.errors import NetworkError
 
 _HOST = "127.0.0.1"
+
+
+class NoTemplateError(NetworkError):
+    """The model has no chat template."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,6 +92,7 @@ class OpenAiApi:
         """A greedy answer to a question, through the model's own chat template.
 
         Raises:
+            NoTemplateError: it has none.
             NetworkError: the server refused or is gone.
         """
         body = {
@@ -193,7 +199,10 @@ class OpenAiApi:
             text = (document.get("error") or document)["message"]
         except (ValueError, KeyError, TypeError, AttributeError):
             pass
-        return NetworkError(f"{self._where(path)}: HTTP {status}: {str(text)[:300]}")
+        # In transformers' words (tokenization_utils_base.py), which both engines hand on.
+        untold = status == 400 and re.search("chat.template", str(text))
+        kind = NoTemplateError if untold else NetworkError
+        return kind(f"{self._where(path)}: HTTP {status}: {str(text)[:300]}")
 
     def _where(self, path: str) -> str:
         return f"http://{_HOST}:{self.port}{path}"

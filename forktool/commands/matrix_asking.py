@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from forktool.adapters.openai_api import Measurements, OpenAiApi
+from forktool.adapters.openai_api import Measurements, NoTemplateError, OpenAiApi
 from forktool.commands.matrix_harness import Harness
 from forktool.core.engines import ENGINES
 from forktool.core.lm_eval import MISSING, Score, judge_lm_eval
@@ -45,6 +45,8 @@ class Asking:
         self._harness = harness
         self._ours: tuple[Answer, ...] = ()
         self._plain: tuple[Answer, ...] = ()
+        self._untold = False
+        """Whether the model cannot be asked through a chat."""
         self._our_load = Measurements()
         self._plain_load = Measurements()
         self._scores: dict[str, dict[str, Score]] = {}
@@ -94,13 +96,17 @@ class Asking:
 
     def _answers(self, api: OpenAiApi) -> tuple[Answer, ...]:
         """Every prompt, one after the other: batches of other sizes may round differently."""
+        return tuple(self._answer(api, item) for item in self._items)
+
+    def _answer(self, api: OpenAiApi, item: PromptItem) -> Answer:
         tokens = self.cell.answer_tokens
-        return tuple(
-            Answer(tokens=(), text=api.chat(str(item.prompt), tokens=tokens))
-            if item.chat
-            else api.complete(item.prompt, tokens=len(item.tokens) or tokens, likeliest=LIKELIEST)
-            for item in self._items
-        )
+        if not item.chat:
+            return api.complete(item.prompt, tokens=len(item.tokens) or tokens, likeliest=LIKELIEST)
+        try:
+            return Answer(tokens=(), text=api.chat(str(item.prompt), tokens=tokens))
+        except NoTemplateError:
+            self._untold = True
+            return Answer(tokens=())
 
     def _compared(
         self, api: OpenAiApi, number: int, item: PromptItem, ours: Answer, plain: Answer
@@ -132,14 +138,14 @@ class Asking:
                 marks = [
                     score(item, answer.tokens, answer.text)
                     for item, answer in zip(self._items, answers, strict=True)
+                    if not (item.chat and self._untold)
                 ]
                 scores[side] = [mark for mark in marks if mark is not None]
+        why = "the model has no chat template" if self._untold else "the prompts expect no answers"
         if any(scores.values()):
             self.gates.append(judge_quality(scores, self.cell.thresholds))
         else:
-            self.gates.append(
-                Gate(check=Check.QUALITY, outcome=GateOutcome.SKIPPED, detail="the prompts expect no answers")
-            )
+            self.gates.append(Gate(check=Check.QUALITY, outcome=GateOutcome.SKIPPED, detail=why))
 
     def load(self, api: OpenAiApi, *, speculative: bool) -> None:
         """One round of measuring one side at every concurrency."""

@@ -15,7 +15,7 @@ from forktool.core.matrix_result import Gate, GateOutcome
 from forktool.errors import RequestError
 
 PROGRAM = "lm_eval"
-MISSING = "lm-eval is not installed (pip install 'lm-eval[api]')"
+MISSING = "lm-eval is not installed (pip install 'lm-eval[api]' transformers)"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -213,6 +213,14 @@ def test_the_built_in_questions_are_answered_through_chat(matrix: Matrix) -> Non
     assert gate(results, "quality")["numbers"]["with"]["of"] == 8
 
 
+def test_a_model_without_a_chat_template_skips_the_built_in_questions(matrix: Matrix) -> None:
+    script = {"with": {"template": False}, "without": {"template": False}}
+    code, results = matrix(script=script, cells=CELLS.replace('"accepted"', '"quality", "accepted"'))
+    assert code == 0
+    quality = gate(results, "quality")
+    assert (quality["outcome"], quality["detail"]) == ("skipped", "the model has no chat template")
+
+
 def test_a_wheel_of_another_project_skips_the_cell(
     matrix: Matrix, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -170,6 +170,6 @@ def test_where_it_is_not_installed_the_check_is_skipped_with_the_reason(
     code, cell = matrix(cells=TASKS)
     assert (code, gate(cell, "lm-eval")["outcome"]) == (0, "skipped")
     output = capsys.readouterr()
-    assert "skip lm-eval: lm-eval is not installed (pip install 'lm-eval[api]')" in output.out
+    assert "skip lm-eval: lm-eval is not installed (pip install 'lm-eval[api]' transformers)" in output.out
     assert "lm-eval is not installed" in output.err
     assert shutil.which("lm_eval-that-nobody-has") is None

@@ -10,6 +10,7 @@ What it does is in MODEL/script.json, as {"with": {…}, "without": {…}} for t
     tie       how far apart the likeliest two tokens are, in nats (default 2.0)
     accepted  accepted tokens by position out of every 100 drafts (default [80, 60, 40])
     delay     seconds a token takes (default 0)
+    template  false: the model has no chat template
     stall     true: answers nothing, for ever
 """
 
@@ -59,6 +60,7 @@ class Script:
         self.accepted: list[int] = part.get("accepted", [80, 60, 40])
         self.delay: float = part.get("delay", 0.0)
         self.stall: bool = part.get("stall", False)
+        self.template: bool = part.get("template", True)
         self.speculative = speculative
         self.drafts = 0
         self.answered = 0
@@ -124,6 +126,10 @@ class Handler(BaseHTTPRequestHandler):
             )
             sys.stdout.flush()
             os._exit(1)
+        if self.path == "/v1/chat/completions" and script.template is False:
+            message = "As of transformers v4.44, default chat template is no longer allowed, so you must provide one"
+            self.send(400, json.dumps({"error": {"message": message}}).encode(), "application/json")
+            return
         if self.path == "/v1/chat/completions":
             reply = "391 Ulaanbaatar 29 desserts iron 4096 6 Mercury"
             self.json({"choices": [{"message": {"content": reply}}]})
