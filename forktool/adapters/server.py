@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -19,6 +20,7 @@ from forktool.adapters.process import Process, start
 from forktool.adapters.state import translated
 from forktool.errors import OutsideError
 
+LOOPBACK = "127.0.0.1"
 _POLL = 0.1
 _END = 30.0
 _LOG_LIMIT = 64 << 20
@@ -167,14 +169,26 @@ class Server:
             time.sleep(_POLL / 4)
 
 
-def free_port() -> int:
-    """A loopback port that nobody listens on.
+@contextmanager
+def leased_port() -> Iterator[int]:
+    """A loopback port that nobody listens on, and that no other forktool on this machine is given until the end.
 
-    The kernel hands out another one each time, so that cells which run at once do not collide.
+    A server may bind it long after it was started, and vLLM's shares it with anybody (SO_REUSEPORT): two cells on one
+    port would answer each other's questions. On Linux the lease is a name in the abstract socket namespace (unix(7)),
+    which the kernel takes back however we end.
     """
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    while True:
+        with socket.socket() as probe:
+            probe.bind((LOOPBACK, 0))
+            port = int(probe.getsockname()[1])
+        with socket.socket(socket.AF_UNIX) as lease:
+            if sys.platform == "linux":
+                try:
+                    lease.bind(f"\0forktool-port-{port}")
+                except OSError:
+                    continue
+            yield port
+            return
 
 
 def cleaned_environment(extra: Mapping[str, str], *, home: Path, temporary: Path) -> dict[str, str]:

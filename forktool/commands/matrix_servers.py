@@ -14,7 +14,7 @@ from pathlib import Path
 
 from forktool.adapters.gpus import Gpu, wait_until_free
 from forktool.adapters.openai_api import OpenAiApi
-from forktool.adapters.server import CancelledError, Server, cleaned_environment, free_port
+from forktool.adapters.server import CancelledError, Server, cleaned_environment, leased_port
 from forktool.core.matrix import Cell
 from forktool.core.matrix_engine import Engine, StartFailure, StartReport, bare, cause_line, explain_start
 from forktool.errors import NetworkError, OutsideError
@@ -22,6 +22,8 @@ from forktool.errors import NetworkError, OutsideError
 Note = Callable[[str], None]
 _POLL = 0.1
 _NOTICE = 2.0
+_PORT_TAKEN = "address already in use"
+"""strerror(EADDRINUSE), as asyncio and uvicorn hand it on."""
 
 
 class StartError(Exception):
@@ -132,7 +134,14 @@ class CellServers:
             OutsideError: the GPUs' memory is still held after it ended.
         """
         launch, cell = self.launch, self.launch.cell
-        port = free_port()
+        with leased_port() as port:
+            yield from self._served(port, speculative=speculative)
+        held = wait_until_free(launch.gpus)
+        if held is not None:
+            raise OutsideError(f"{cell.identifier}: the server has ended, and {held}", hint="nvidia-smi")
+
+    def _served(self, port: int, *, speculative: bool) -> Iterator[OpenAiApi]:
+        launch, cell = self.launch, self.launch.cell
         argv = launch.engine.command(
             cell,
             python=str(launch.python),
@@ -167,9 +176,6 @@ class CellServers:
                 self._live.discard(server)
                 server.stop()
                 self.seconds += time.monotonic() - began
-        held = wait_until_free(launch.gpus)
-        if held is not None:
-            raise OutsideError(f"{cell.identifier}: the server has ended, and {held}", hint="nvidia-smi")
 
     def program(self, argv: Sequence[str], extra: Mapping[str, str], *, log: str) -> tuple[bool, list[str]]:
         """Run a program to its end while a server is up; it ends with the cell's time and with the run.
@@ -231,6 +237,8 @@ class CellServers:
         if server.program_missing:
             last = next((bare(line) for line in reversed(lines) if line.strip()), "")
             report = StartReport(kind=StartFailure.NO_PROGRAM, cause=last)
+        elif any(_PORT_TAKEN in line.lower() for line in lines):
+            raise OutsideError(f"{cell.identifier}: another program took the server's port", hint="--resume")
         else:
             report = explain_start(engine, lines, returncode=returncode, timeout=cell.timeout)
         raise StartError(report, speculative=speculative)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from forktool.adapters.server import CancelledError, Server, cleaned_environment, free_port
+from forktool.adapters.server import CancelledError, Server, cleaned_environment, leased_port
 
 ROOT = Path(__file__).parents[2]
 
@@ -144,4 +146,14 @@ def test_the_environment_is_the_cells_own(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_ports_differ() -> None:
-    assert len({free_port() for _ in range(20)}) > 10
+    with ExitStack() as leases:
+        ports = [leases.enter_context(leased_port()) for _ in range(50)]
+    assert len(set(ports)) == 50
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="leases are abstract sockets")
+def test_a_port_that_is_leased_is_given_to_no_other_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = iter([4001, 4001, 4002])
+    monkeypatch.setattr(socket.socket, "getsockname", lambda _self: ("127.0.0.1", next(given)))
+    with leased_port() as mine, leased_port() as other:
+        assert (mine, other) == (4001, 4002)

@@ -4,7 +4,7 @@
 
 What it does is in MODEL/script.json, as {"with": {…}, "without": {…}} for the run with and without speculation:
 
-    start     ok | refuse | die | memory | signal | hang | cannot | clone (leaves a child outside its group, then serves)
+    start     ok | refuse | once (refuses the first time) | die | memory | signal | hang | cannot | taken (its port) | clone (leaves a child outside its group, then serves)
     after     after how many answers the process dies (default: never)
     wrong     positions in every answer whose token is another one
     tie       how far apart the likeliest two tokens are, in nats (default 2.0)
@@ -43,6 +43,7 @@ MEMORY = "(Worker pid=9) ERROR 11-29 17:57:08 [x.py:1] torch.OutOfMemoryError: C
 CANNOT = (
     "(EngineCore pid=8) ERROR 11-29 17:57:08 [core.py:9] NotImplementedError: MLA is not supported on CPU."
 )
+TAKEN = "(APIServer pid=7) ERROR:    [Errno 98] error while attempting to bind on address ('127.0.0.1', 4000): address already in use"
 
 
 class Script:
@@ -200,9 +201,13 @@ def main(argv: list[str]) -> int:
         case "signal":
             print(LOADING, flush=True)
             os.kill(os.getpid(), signal.SIGKILL)
-        case "die" | "memory" | "cannot" as how:
+        case "die" | "memory" | "cannot" | "taken" as how:
             print(LOADING)
-            print({"die": DEATH, "memory": MEMORY, "cannot": CANNOT}[how])
+            print({"die": DEATH, "memory": MEMORY, "cannot": CANNOT, "taken": TAKEN}[how])
+            return 1
+        case "once" if not (model / "once").exists():
+            (model / "once").touch()
+            print(REFUSAL)
             return 1
         case "clone":
             child = subprocess.Popen(

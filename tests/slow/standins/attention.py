@@ -53,9 +53,7 @@ def flash_attention(
     return (output, totals) if return_softmax_lse or return_attn_probs else output
 
 
-def write_latents(
-    latents: Tensor, rotated: Tensor, cache: Tensor, slots: Tensor, **_others: Any
-) -> None:
+def write_latents(latents: Tensor, rotated: Tensor, cache: Tensor, slots: Tensor, **_others: Any) -> None:
     """concat_and_cache_mla: slots below 0 are padding."""
     real = slots >= 0
     rows = torch.cat([latents[: len(slots)], rotated[: len(slots)]], -1)
@@ -76,7 +74,9 @@ def read_latents(
     for number in range(len(ends) - 1):
         place = torch.arange(ends[number + 1] - ends[number])
         place += int(seq_starts[number]) if seq_starts is not None else 0
-        dst[ends[number] : ends[number + 1]] = src_cache[block_table[number][place // size].long(), place % size]
+        dst[ends[number] : ends[number + 1]] = src_cache[
+            block_table[number][place // size].long(), place % size
+        ]
 
 
 def write_keys(

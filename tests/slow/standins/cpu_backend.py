@@ -137,7 +137,9 @@ def _mla() -> None:
     globals()["Backend"] = Backend
     usual = CpuPlatform.get_attn_backend_cls.__func__
 
-    def chosen(cls: type, selected_backend: Any, attn_selector_config: Any, *others: Any, **named: Any) -> Any:
+    def chosen(
+        cls: type, selected_backend: Any, attn_selector_config: Any, *others: Any, **named: Any
+    ) -> Any:
         if attn_selector_config.use_mla:
             return f"{__name__}.Backend"
         return usual(cls, selected_backend, attn_selector_config, *others, **named)
