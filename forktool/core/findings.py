@@ -8,6 +8,7 @@ where the counts leave a question, since nearly every merge leaves none.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -30,7 +31,9 @@ _DEFINES = re.compile(rb"(?:async )?(?:def|class) (\w+)")
 _WORD = re.compile(rb"\w+")
 _SHOWN = 60
 _OPENS = re.compile(
-    rb"\s*(?:(?:async\s+)?(?:def|class)\s+(\w+)|(?:async\s+)?(?:if|elif|else|for|while|with|try|except|finally|match|case)\b)"
+    rb"^[^\S\n]*(?:(?:async[^\S\n]+)?(?:def|class)[^\S\n]+(\w+)"
+    rb"|(?:async[^\S\n]+)?(?:if|elif|else|for|while|with|try|except|finally|match|case)\b)",
+    re.MULTILINE,
 )
 _Key = TypeVar("_Key")
 _Scopes = Callable[[bytes], Callable[[int], str]]
@@ -334,22 +337,28 @@ def rough_scopes(source: bytes) -> Callable[[int], str]:
     does not end the search.
     """
     lines = source.split(b"\n")
+    # For each line that opens a block: its number, its depth, its definition's name, and the opener around it.
+    openers: list[tuple[int, int, str, int]] = []
+    line, reached, around = 0, 0, -1
+    for match in _OPENS.finditer(source):
+        line += source.count(b"\n", reached, match.start())
+        reached = match.start()
+        depth = _depth(lines[line])
+        while around >= 0 and openers[around][1] >= depth:
+            around = openers[around][3]
+        openers.append((line, depth, (match[1] or b"").decode("utf-8", "backslashreplace"), around))
+        around = len(openers) - 1
 
     def scope_of(place: int) -> str:
         names: list[str] = []
-        depth = _depth(lines[place]) + 1
-        for line in reversed(lines[: place + 1]):
-            if _depth(line) >= depth:
-                continue
-            opens = _OPENS.match(line)
-            if opens is None:
-                continue
-            depth = _depth(line)
-            if opens[1]:
-                names.append(opens[1].decode("utf-8", "backslashreplace"))
-            if not depth:
-                break
-        return ".".join(reversed(names))
+        depth = _depth(lines[place])
+        at = bisect_right(openers, place, key=lambda opener: opener[0]) - 1
+        while at >= 0:
+            if openers[at][1] <= depth:
+                depth = openers[at][1] - 1
+                names.append(openers[at][2])
+            at = openers[at][3]
+        return ".".join(name for name in reversed(names) if name)
 
     return scope_of
 
