@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 
-from forktool.adapters.git_merge import Merge, Stages, merge_contents
+from forktool.adapters.git_merge import Merge, merge_contents
 from forktool.adapters.git_store import GitStore, GitTree
 from forktool.adapters.known_merges import KnownMerges
 from forktool.adapters.moved_files import MovedFiles
 from forktool.adapters.patchset_files import RESOLUTIONS, Patchset
 from forktool.adapters.probes import ABSENT, ProbeResult
-from forktool.adapters.rerere import has_markers, recorded, replay_resolutions
+from forktool.adapters.rerere import recorded, replay_resolutions
 from forktool.commands.absorbing import Absorbers
 from forktool.commands.ahead import AppliedSeries
+from forktool.commands.judged import Judged, judging_key
+from forktool.commands.meeting import Meeting, marked_texts, meeting_findings
 from forktool.commands.replayed import NeedsWholeTreeError, Replayed, Review, Settled, Step, Stop
 from forktool.core.absorption import absorbed_fact, content_fact
 from forktool.core.apply import Change, apply_patch
-from forktool.core.findings import Finding, FindingKind, find_problems
-from forktool.core.objects import Entry, Oid, blob_id
+from forktool.core.findings import FindingKind
+from forktool.core.objects import Entry, blob_id
 from forktool.core.replay import Need, Plan, applies_in_place, moved_paths, plan_replay
 from forktool.core.series import Patch, PatchName
 from forktool.core.splicing import new_words, splice
 from forktool.core.structural import resolve
+from forktool.core.syntax import SYNTAX_LIMIT, is_python, syntax_unread
 from forktool.core.tree import Overlay, SourceTree
 from forktool.core.verdict import (
     AbsorbedFact,
@@ -73,6 +76,7 @@ class Carrier:
         applied: AppliedSeries,
         store: GitStore,
         known: KnownMerges,
+        judged: Judged[Meeting],
         onto: SourceTree,
         bare: Mapping[PatchName, ProbeResult],
         decisions: Mapping[PatchName, Decision],
@@ -84,6 +88,7 @@ class Carrier:
         self._base = applied.base
         self._store = store
         self._known = known
+        self._judged = judged
         self._onto = onto
         self._bare = bare
         self._decisions = decisions
@@ -145,6 +150,30 @@ class Carrier:
         self, patch: Patch, changes: tuple[Change, ...], before: Overlay, after: Overlay, target: Overlay
     ) -> Meeting:
         plan = plan_replay(changes, before, target)
+        if plan.is_trivial or patch.name in self._settled or patch.name in self._decisions:
+            return self._judge(patch, changes, plan, before, after, target)
+        key = judging_key(
+            patch, plan, before=before, after=after, target=target, bare=self._onto, history=self._history,
+            probe=self._bare.get(patch.name, ABSENT).colour,
+        )  # fmt: skip
+        meeting = self._judged.recall(key)
+        if meeting is None:
+            meeting = self._judge(patch, changes, plan, before, after, target)
+            self._judged.keep(key, meeting)
+        elif meeting.stages:
+            # What git says of a conflict names the tree.
+            meeting = meeting.on(self._onto.label, self._merge(patch, plan, before, after, target))
+        return meeting
+
+    def _judge(
+        self,
+        patch: Patch,
+        changes: tuple[Change, ...],
+        plan: Plan,
+        before: Overlay,
+        after: Overlay,
+        target: Overlay,
+    ) -> Meeting:
         meeting = self._merge(patch, plan, before, after, target)
         facts = self._facts(patch, changes, plan, meeting, before, after, target)
         if meeting.kind is MergeKind.CONFLICT and not judge(patch.name, facts).verdict.is_dropped:
@@ -179,13 +208,15 @@ class Carrier:
             # Upstream has nothing of the other paths.
             share = content.share * len(looked_at) / len(changes)
             content = replace(content, is_full=False, target_gone=False, share=share)
-        findings = _findings(looked_at, before, after, target, meeting, moved)
+        findings = meeting_findings(looked_at, before, after, target, meeting, moved)
         if meeting.by_person:
             # Whoever settles a conflict chooses which side's lines to lose.
             findings = tuple(finding for finding in findings if finding.kind not in _LOSSES)
         return Facts(
             merge=meeting.kind,
-            merge_detail=meeting.detail,
+            merge_detail="; ".join(
+                filter(None, (meeting.detail, *self._unread(looked_at, before, after, target)))
+            ),
             in_place=in_place,
             content=content,
             absorbed=() if plan.is_trivial else self._absorbed(patch, changes, before, after, moved, content),
@@ -196,6 +227,16 @@ class Carrier:
             by_hand=patch.name in self._settled,
         )
 
+    def _unread(
+        self, changes: Iterable[Change], before: Overlay, after: Overlay, target: Overlay
+    ) -> Iterator[str]:
+        """What is not judged as it would be, since a file is too large."""
+        for path in (change.path for change in changes):
+            if is_python(path):
+                yield syntax_unread(
+                    path, before.read(path), after.read(path), target.read(path), self._onto.read(path)
+                )
+
     def _is_spliced(
         self, change: Change, meeting: Meeting, before: Overlay, after: Overlay, target: Overlay
     ) -> bool:
@@ -205,7 +246,7 @@ class Carrier:
         if entry is None or meeting.kind is not MergeKind.CLEAN or not path.endswith(".py"):
             return False
         texts = (before.read(path), after.read(path), target.read(path), meeting.contents.get(entry.oid))
-        if any(text is None for text in texts):
+        if not is_python(path, *texts) or any(text is None for text in texts):
             return False
         old, new, upstream, merged = (text or b"" for text in texts)
         bare = self._onto.read(path) or b""
@@ -283,7 +324,7 @@ class Carrier:
             changes=changes,
             contents=contents,
             stages=merge.conflicts,
-            texts=_marked_texts(merge),
+            texts=marked_texts(merge),
             messages=merge.messages,
         )
 
@@ -319,7 +360,7 @@ class Carrier:
         for path, text in conflict.texts.items():
             if path in solved:
                 continue
-            resolution = resolve(path, conflicted=text)
+            resolution = resolve(path, conflicted=text) if len(text) <= SYNTAX_LIMIT else None
             if resolution is None:
                 return None
             solved[path] = (resolution.content, f"structural resolution in {path}")
@@ -347,65 +388,3 @@ class Carrier:
             review=tuple(review),
             by_person=bool(by_record),
         )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Meeting:
-    """How one patch met the new tree."""
-
-    kind: MergeKind
-    detail: str = ""
-    changes: dict[str, Entry | None] = field(default_factory=dict)
-    contents: dict[Oid, bytes] = field(default_factory=dict)
-    stages: Mapping[str, Stages] = field(default_factory=dict)
-    texts: Mapping[str, bytes] = field(default_factory=dict)
-    messages: tuple[str, ...] = ()
-    review: tuple[Review, ...] = ()
-    by_person: bool = False
-    facts: Facts = field(default_factory=lambda: Facts(merge=MergeKind.CLEAN))
-
-    def over(self, tree: Overlay) -> Overlay:
-        """The tree with these changes."""
-        result = Overlay(tree)
-        for path, entry in self.changes.items():
-            result.set(path, entry, self.contents.get(entry.oid) if entry else None)
-        return result
-
-
-def _marked_texts(merge: Merge) -> dict[str, bytes]:
-    """The conflicted paths for which git wrote a text with markers."""
-    texts: dict[str, bytes] = {}
-    for path, stages in merge.conflicts.items():
-        entry = merge.changes.get(path)
-        if entry is None or stages.ours is None or stages.theirs is None:
-            continue
-        content = merge.contents.get(entry.oid, b"")
-        if has_markers(content):
-            texts[path] = content
-    return texts
-
-
-def _findings(
-    changes: Iterable[Change],
-    before: Overlay,
-    after: Overlay,
-    target: Overlay,
-    meeting: Meeting,
-    moved: Mapping[str, str],
-) -> tuple[Finding, ...]:
-    if meeting.kind is MergeKind.CONFLICT:
-        return ()
-    found: list[Finding] = []
-    merged = meeting.over(target)
-    for change in changes:
-        there = moved.get(change.path, change.path)
-        if target.entry(there) == change.before:
-            continue
-        found += find_problems(
-            there,
-            base=before.read(change.path),
-            patched=after.read(change.path),
-            upstream=target.read(there),
-            merged=merged.read(there),
-        )
-    return tuple(found)

@@ -7,6 +7,7 @@ at most twice, and not at all when the answers are known.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -18,12 +19,16 @@ from forktool.adapters.probes import ProbeResult, Probes
 from forktool.commands.absorbing import Absorbers
 from forktool.commands.ahead import AppliedSeries, merge_ahead
 from forktool.commands.carrying import Carrier, apply_series, with_answer
+from forktool.commands.judged import Judged
+from forktool.commands.meeting import Meeting
 from forktool.commands.replayed import NeedsWholeTreeError, Replayed, Review, Settled, Step, Stop
 from forktool.core.series import PatchName
 from forktool.core.tree import SourceTree
 from forktool.core.verdict import Decision, Facts, judge
 
 __all__ = ["NeedsWholeTreeError", "Replayed", "Replayer", "Review", "Settled", "Step", "Stop"]
+
+_log = logging.getLogger(__name__)
 
 
 class Replayer:
@@ -42,6 +47,7 @@ class Replayer:
         self._store = store
         self._probes = probes
         self._known = KnownMerges(store)
+        self._judged: Judged[Meeting] = Judged()
 
     @cached_property
     def _applied(self) -> AppliedSeries:
@@ -77,6 +83,7 @@ class Replayer:
                 applied=self._applied,
                 store=self._store,
                 known=self._known,
+                judged=self._judged,
                 onto=tree,
                 bare={name: bare[name, tree] for name in names},
                 decisions=decisions or {},
@@ -101,6 +108,10 @@ class Replayer:
                 else:
                     found[at] = _with_answers(found[at], here)
             pending = again
+        _log.debug(
+            "judged %d patches on %d trees, and %d more by what is the same there",
+            self._judged.alone, len(trees), self._judged.shared,
+        )  # fmt: skip
         return tuple(found)
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Generic, TypeVar
 
 from forktool.core.elements import Element, Located, elements, located_elements
 from forktool.core.lines import Change, changes, hunks, is_telling, normal_lines
+from forktool.core.remembered import remembered
 from forktool.core.syntax import definitions, is_python, line_scopes, parse, statement_around
 
 _SHOWN = 40
@@ -86,7 +86,7 @@ class _Tally:
     scopes: tuple[str, ...]
 
 
-@lru_cache(maxsize=256)
+@remembered(count=256, size=1 << 27)
 def compare_content(
     path: str, *, before: bytes | None, after: bytes | None, upstream: bytes | None
 ) -> Content:
@@ -195,7 +195,7 @@ class _Facts:
     def __init__(self, path: str, before: bytes | None, after: bytes | None, upstream: bytes | None) -> None:
         self.path = path
         self.before, self.after, self.upstream = before or b"", after or b"", upstream or b""
-        self.is_python = is_python(path)
+        self.is_python = is_python(path, self.before, self.after, self.upstream)
         self.changes = changes(self.before, self.after)
         if self.is_python:
             parse(self.before)

@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import lru_cache
 
+from forktool.core.remembered import remembered
 from forktool.core.syntax import CLAUSES, COMPOUND, DEFINITIONS, IMPORTS, SIMPLE, Node, dotted, parse, text
 
 _LITERALS = {"list": "[…]", "tuple": "(…)", "set": "{…}", "dictionary": "{…}"}
@@ -93,7 +93,7 @@ def elements(source: bytes, scopes: frozenset[str] | None = None) -> Counter[Ele
     return Counter(one.element for one in located_elements(source, scopes))
 
 
-@lru_cache(maxsize=64)
+@remembered(count=64, size=1 << 24)
 def located_elements(source: bytes, scopes: frozenset[str] | None = None) -> tuple[Located, ...]:
     """The same as `elements`, with their lines, in no particular order."""
     walk = _Walk(scopes)

@@ -105,7 +105,7 @@ class _Four:
     def __init__(self, path: str, base: bytes, patched: bytes, upstream: bytes, merged: bytes) -> None:
         self.path = path
         self.base, self.patched, self.upstream, self.merged = base, patched, upstream, merged
-        self.is_python = is_python(path)
+        self.is_python = is_python(path, base, patched, upstream, merged)
         counts = [Counter(normal_lines(one)) for one in (base, patched, upstream, merged)]
         self._base, self._patched, self._upstream, self._merged = counts
         self._mine = _difference(self._patched, self._base)

@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from functools import lru_cache
 from itertools import pairwise
 from pathlib import PurePosixPath
+
+from forktool.core.remembered import remembered
 
 _TELLING = re.compile(rb"[\w\x80-\xff].*[\w\x80-\xff]")
 """Two letters or digits at least: a bracket, or one letter of a table, says nothing."""
@@ -25,6 +26,7 @@ _SLASHES = frozenset(
     {".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".js", ".ts", ".rs", ".go", ".java", ".proto"}
 )
 _SMALL_GAP = 40_000
+_REMEMBERED = 1 << 27
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,7 +39,7 @@ class Change:
     new_end: int
 
 
-@lru_cache(maxsize=64)
+@remembered(count=64, size=_REMEMBERED)
 def normal_lines(source: bytes) -> tuple[bytes, ...]:
     """Every line with its white space collapsed, without a comma at its end; index 0 is line 1."""
     lines = source.split(b"\n")
@@ -55,7 +57,7 @@ def is_telling(path: str, line: bytes) -> bool:
     return not (line.startswith(b"#") and PurePosixPath(path).suffix not in (".md", ".rst"))
 
 
-@lru_cache(maxsize=64)
+@remembered(count=64, size=_REMEMBERED)
 def changes(before: bytes, after: bytes) -> tuple[Change, ...]:
     """What turns `before` into `after`, in whole normalised lines, in order; adjacent changes are one."""
     return tuple(_changes(normal_lines(before), normal_lines(after)))

@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
 from threading import Lock
 
 import tree_sitter_python
 from tree_sitter import Language, Node, Parser, Point, Tree
 
+from forktool.core.remembered import remembered
+
 __all__ = [
+    "SYNTAX_LIMIT",
     "Definition", "DefinitionKind", "Node", "Span", "definitions", "dotted", "has_syntax_error", "is_python",
-    "line_scopes", "parse", "repeated_definitions", "scope_at", "statement_around", "text",
+    "line_scopes", "parse", "repeated_definitions", "scope_at", "statement_around",
+    "syntax_unread", "text",
 ]  # fmt: skip
 
 _LANGUAGE = Language(tree_sitter_python.language())
@@ -67,12 +70,30 @@ class Span:
     last: int
 
 
-def is_python(path: str) -> bool:
-    """Whether a path names Python source."""
-    return path.endswith((".py", ".pyi"))
+SYNTAX_LIMIT = 4 << 20
+"""In bytes; a larger file is judged on its lines alone. Its tree would take ten times its size, and it is a table."""
+
+
+def is_python(path: str, *versions: bytes | None) -> bool:
+    """Whether a path names Python source, and none of its versions is too large for its syntax to be read."""
+    return path.endswith((".py", ".pyi")) and not any(map(_is_large, versions))
+
+
+def syntax_unread(path: str, *versions: bytes | None) -> str:
+    """What to say of a Python file that is judged on its lines alone, "" of any other."""
+    largest = max((len(version) for version in versions if version is not None), default=0)
+    if largest <= SYNTAX_LIMIT or not is_python(path):
+        return ""
+    return f"{path} has {largest / 1e6:.0f} MB: judged on its lines, its syntax is not read"
+
+
+def _is_large(version: bytes | None) -> bool:
+    return version is not None and len(version) > SYNTAX_LIMIT
 
 
 _KEPT = 48
+_REMEMBERED = 1 << 24
+"""Bytes of source whose trees and definitions are remembered."""
 _trees: OrderedDict[bytes, Tree] = OrderedDict()
 _lock = Lock()
 
@@ -96,7 +117,7 @@ def parse(source: bytes, near: bytes | None = None) -> Tree:
         tree = Parser(_LANGUAGE).parse(source)
     with _lock:
         _trees[source] = tree
-        while len(_trees) > _KEPT:
+        while len(_trees) > _KEPT or (len(_trees) > 1 and sum(map(len, _trees)) > _REMEMBERED):
             _trees.popitem(last=False)
     return tree
 
@@ -133,7 +154,7 @@ def has_syntax_error(source: bytes) -> bool:
     return parse(source).root_node.has_error
 
 
-@lru_cache(maxsize=256)
+@remembered(count=256, size=_REMEMBERED)
 def definitions(source: bytes) -> tuple[Definition, ...]:
     """Every class and function, nested ones too, in the order in which they start."""
     found: list[Definition] = []
@@ -178,7 +199,7 @@ def _last_line(node: Node) -> int:
     return end.row if end.column == 0 and end.row > node.start_point.row else end.row + 1
 
 
-@lru_cache(maxsize=256)
+@remembered(count=256, size=_REMEMBERED)
 def line_scopes(source: bytes) -> tuple[str, ...]:
     """The scope of every line; index 0 is line 1. A definition's own header belongs to the definition."""
     count = source.count(b"\n") + 1
