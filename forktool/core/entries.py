@@ -22,10 +22,11 @@ class Kind(StrEnum):
     LEAF = "leaf"
     """It has none: its text is one value."""
     MAPPING = "mapping"
+    """Keys and their values."""
+    NAMES = "names"
+    """A mapping in which nothing is said by what is next to what."""
     LIST = "list"
     """Values whose order says little, such as names."""
-    NAMES = "names"
-    """A mapping whose members may stand anywhere: nothing is said by what is next to what."""
     STEPS = "steps"
     """Things done one after the other."""
 
@@ -72,8 +73,8 @@ class Entry:
         return self.lead + self.head + inside + self.tail + (b"," if self.comma else b"") + self.after
 
     def same(self, other: Entry) -> bool:
-        """Whether another entry says the same, its lead included."""
-        return self.text == other.text and self.lead == other.lead
+        """Whether another entry says the same, its lead included but for blank lines."""
+        return self.text == other.text and _without_blanks(self.lead) == _without_blanks(other.lead)
 
 
 def merge(base: Entry, ours: Entry, theirs: Entry) -> Entry:
@@ -82,11 +83,13 @@ def merge(base: Entry, ours: Entry, theirs: Entry) -> Entry:
     Raises:
         ClashError: the changes do not add up.
     """
-    lead = _choose(base.lead, ours.lead, theirs.lead)
+    lead = _lead(base.lead, ours.lead, theirs.lead)
     if theirs.text in (base.text, ours.text):
         return replace(ours, lead=lead)
     if ours.text == base.text:
         return replace(theirs, lead=lead)
+    if base.kind is Kind.LEAF and base.head == ours.head == theirs.head:
+        base = replace(base, kind=ours.kind)  # It is empty, and both sides put something in.
     kinds = {base.kind, ours.kind, theirs.kind}
     if kinds == {Kind.LEAF} or len(kinds) > 1:
         raise ClashError
@@ -101,6 +104,23 @@ def merge(base: Entry, ours: Entry, theirs: Entry) -> Entry:
         after=_choose(base.after, ours.after, theirs.after),
         members=_with_commas(members, ours, theirs),
     )
+
+
+def _lead(base: bytes, ours: bytes, theirs: bytes) -> bytes:
+    """The comments and blank lines above an entry; of blank lines that differ on all sides, ours."""
+    try:
+        return _choose(base, ours, theirs)
+    except ClashError:
+        said = [_without_blanks(lead) for lead in (base, ours, theirs)]
+        if said[2] in said[:2]:
+            return ours
+        if said[1] == said[0]:
+            return theirs
+        raise
+
+
+def _without_blanks(lead: bytes) -> list[bytes]:
+    return [line for line in lead.splitlines() if line.strip()]
 
 
 def _choose(base: bytes, ours: bytes, theirs: bytes) -> bytes:
@@ -141,7 +161,7 @@ class _Members:
 
     def __init__(self, base: Entry, ours: Entry, theirs: Entry) -> None:
         sides = (base.members, ours.members, theirs.members)
-        if len({side[0].column for side in sides}) > 1:
+        if len({side[0].column for side in sides if side}) > 1:
             raise ClashError
         front = _common(*sides)
         back = _common(*(side[front:][::-1] for side in sides))
@@ -218,7 +238,7 @@ class _Members:
         return runs
 
     def _check_place(self, run: _Run, opposite: Mapping[str, Entry | None]) -> None:
-        """A side's new entries need what they stand behind, or replace, to be as that side knew it.
+        """What a side replaced must be as that side knew it, and what its new items stand behind must be there.
 
         Raises:
             ClashError: the other side changed or removed it.
@@ -271,7 +291,7 @@ def _common(*sides: Sequence[Entry]) -> int:
     """How many entries at the front are the same on all sides."""
     count = 0
     for one, other, another in zip(*sides, strict=False):
-        if not (one.same(other) and one.same(another)):
+        if not (one.text == other.text == another.text and one.lead == other.lead == another.lead):
             break
         count += 1
     return count

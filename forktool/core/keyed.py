@@ -98,8 +98,10 @@ def _settle(kind: _Format, conflict: Conflict, before: bytes, after: bytes) -> b
 
 def _is_sound(kind: _Format, result: bytes, base: bytes, ours: bytes, theirs: bytes) -> bool:
     """Whether the result parses, has the lines that both sides' changes make, and the values."""
-    entries = kind.read(result)
-    if entries is None or not _has_unique_keys(entries) or not _has_lines(result, base, ours, theirs):
+    there, mine, other = kind.read(result), kind.read(ours), kind.read(theirs)
+    if there is None or mine is None or other is None or not _has_lines(result, base, ours, theirs):
+        return False
+    if _repeated(there) - (_repeated(mine) | _repeated(other)):
         return False
     values = [kind.values(text) for text in (base, ours, theirs, result)]
     return None not in values and _agree(*values)
@@ -122,11 +124,15 @@ def _has_lines(result: bytes, base: bytes, ours: bytes, theirs: bytes) -> bool:
     return True
 
 
-def _has_unique_keys(entry: Entry) -> bool:
-    keys = [member.key for member in entry.members if not member.key.startswith("[[")]
-    if entry.kind in (Kind.MAPPING, Kind.NAMES) and len(set(keys)) < len(keys):
-        return False
-    return all(map(_has_unique_keys, entry.members))
+def _repeated(entry: Entry, path: tuple[str, ...] = ()) -> Counter[tuple[str, ...]]:
+    """The keys that a mapping has more than once, with those around them."""
+    found: Counter[tuple[str, ...]] = Counter()
+    if entry.kind in (Kind.MAPPING, Kind.NAMES):
+        counts = Counter(member.key for member in entry.members)
+        found.update({(*path, key): count for key, count in counts.items() if count > 1})
+    for member in entry.members:
+        found |= _repeated(member, (*path, member.key))
+    return found
 
 
 def _agree(base: object, ours: object, theirs: object, result: object) -> bool:
@@ -175,11 +181,10 @@ def _ini(source: bytes) -> object:
         parser.read_string(source.decode())
     except (UnicodeDecodeError, configparser.Error):
         return None
-    return {name: {key: _lines(value) for key, value in parser.items(name)} for name in parser.sections()}
-
-
-def _lines(value: str | None) -> object:
-    return value.splitlines() if value is not None and "\n" in value else value
+    return {
+        name: {key: (value or "").splitlines() for key, value in parser.items(name)}
+        for name in parser.sections()
+    }
 
 
 def _yaml(source: bytes) -> object:

@@ -190,6 +190,20 @@ beta==2  # why
             id="settings-that-start-behind-their-ini-key",
         ),
         pytest.param(
+            "tox.ini", "[a]\ndeps =\n\n[b]\nc = 1\n",
+            "[a]\ndeps =\n    x\n    y\n\n[b]\nc = 1\n", "[a]\ndeps =\n    x\n    z\n\n[b]\nc = 1\n",
+            "[a]\ndeps =\n    x\n    y\n    z\n\n[b]\nc = 1\n",
+            id="what-both-sides-put-into-an-empty-value",
+        ),
+        pytest.param(
+            "a.yaml", "a: 1\na: 2\nb: 1\n", "a: 1\na: 2\nc: 1\nb: 1\n", "a: 1\na: 2\nd: 1\nb: 1\n",
+            "a: 1\na: 2\nc: 1\nd: 1\nb: 1\n", id="a-key-that-the-file-has-twice-elsewhere",
+        ),
+        pytest.param(
+            "a.yaml", "a: 1\n\nb: 1\n", "a: 1\nc: 1\n\n\nb: 1\n", "a: 1\n\nd: 1\nb: 1\n",
+            "a: 1\nc: 1\n\nd: 1\n\n\nb: 1\n", id="blank-lines-that-differ",
+        ),
+        pytest.param(
             "requirements/test.txt", REQUIREMENTS,
             REQUIREMENTS.replace("beta==2  # why", "beta==3"), REQUIREMENTS.replace("beta", "alpine\nbeta"),
             REQUIREMENTS.replace("beta==2  # why", "alpine\nbeta==3"),
@@ -225,8 +239,12 @@ def test_keeps_both_changes(path: str, base: str, ours: str, theirs: str, expect
             "a.toml", TOML, TOML + "\n[tool.x]\na = 1\n", TOML + "\n[tool.x]\na = 2\n", id="one-table-twice"
         ),
         pytest.param(
+            "a.toml", TOML, TOML.replace('  "m",  # for m\n', '  "m",  # for m\n  "n",\n'),
+            TOML.replace('  "m",  # for m\n', ""), id="an-element-behind-one-that-the-other-side-removed",
+        ),
+        pytest.param(
             "a.toml", TOML, TOML.replace("line-length = 100\n", "line-length = 100\na = 1\n"),
-            TOML.replace("line-length = 100\n", ""), id="behind-what-the-other-side-removed",
+            TOML.replace("line-length = 100\n", ""), id="a-key-behind-one-that-the-other-side-removed",
         ),
         pytest.param(
             "ci.yml", YAML, YAML.replace("  A: 1\n", "  A: 1\n  B: 2\n"), YAML.replace("  A: 1\n", "  A: 1\n  B: 3\n"),
