@@ -92,22 +92,25 @@ def wait_until_free(gpus: Iterable[Gpu], *, allowed: float = 1.0, timeout: float
     """Wait until the memory of a cell's GPUs is free again.
 
     Args:
-        gpus: which; those that NVML does not see cannot be asked, and are passed over.
-        allowed: GiB that may stay in use on each, for the driver and other processes' contexts.
+        gpus: which, as they were before the cell; those that NVML does not see cannot be asked, and are passed over.
+        allowed: GiB that may be in use on each beyond what was before, for the driver and other processes' contexts.
         timeout: seconds.
 
     Returns:
         None when they are free, else what is still held.
     """
-    wanted = frozenset(gpu.uuid for gpu in gpus if gpu.memory)
+    before = {gpu.uuid: gpu.used for gpu in gpus if gpu.memory}
     deadline = time.monotonic() + timeout
-    while wanted:
+    while before:
         seen = read_gpus()
-        held = [gpu for gpu in seen.gpus if gpu.uuid in wanted and gpu.used > allowed]
+        held = [gpu for gpu in seen.gpus if gpu.uuid in before and gpu.used > before[gpu.uuid] + allowed]
         if not held:
             return None if seen.missing is None else seen.missing
         if time.monotonic() > deadline:
-            return ", ".join(f"GPU {gpu.index} still holds {gpu.used:.1f} GiB" for gpu in held)
+            return ", ".join(
+                f"GPU {gpu.index} still holds {gpu.used:.1f} GiB, {before[gpu.uuid]:.1f} before"
+                for gpu in held
+            )
         time.sleep(0.5)
     return None
 

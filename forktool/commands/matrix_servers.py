@@ -131,14 +131,22 @@ class CellServers:
 
         Raises:
             StartError: it did not come up.
-            OutsideError: the GPUs' memory is still held after it ended.
+            OutsideError: the GPUs' memory is held by others before it starts, or still held after it ended.
         """
-        launch, cell = self.launch, self.launch.cell
+        # Before as well: what another cell or program left there would look like this wheel running out of memory.
+        self._check_free("the server cannot start")
         with leased_port() as port:
             yield from self._served(port, speculative=speculative)
-        held = wait_until_free(launch.gpus)
+        self._check_free("the server has ended")
+
+    def _check_free(self, what: str) -> None:
+        held = wait_until_free(self._unshared())
         if held is not None:
-            raise OutsideError(f"{cell.identifier}: the server has ended, and {held}", hint="nvidia-smi")
+            raise OutsideError(f"{self.launch.cell.identifier}: {what}, and {held}", hint="nvidia-smi")
+
+    def _unshared(self) -> tuple[Gpu, ...]:
+        """The cell's GPUs, unless its other server is up on them."""
+        return () if self._live else self.launch.gpus
 
     def _served(self, port: int, *, speculative: bool) -> Iterator[OpenAiApi]:
         launch, cell = self.launch, self.launch.cell

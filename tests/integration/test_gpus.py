@@ -3,47 +3,12 @@
 from __future__ import annotations
 
 import sys
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from forktool.adapters.gpus import read_gpus, usable_gpus, wait_until_free
-
-GIB = 1 << 30
-
-
-class NvmlError(Exception):
-    """Stands for pynvml.NVMLError."""
-
-
-def nvml(*, used: list[list[float]], fails: str | None = None, as_bytes: bool = False) -> Any:
-    """NVML with one GPU a column of `used`; each reading takes the next row, the last one stays."""
-    rows = iter(used)
-    state: dict[str, list[float]] = {"row": used[0] if used else []}
-
-    def init() -> None:
-        if fails:
-            raise NvmlError(fails)
-        state["row"] = next(rows, state["row"])
-
-    def text(value: str) -> str | bytes:
-        return value.encode() if as_bytes else value
-
-    return SimpleNamespace(
-        NVMLError=NvmlError,
-        nvmlInit=init,
-        nvmlShutdown=lambda: None,
-        nvmlSystemGetDriverVersion=lambda: text("580.65.06"),
-        nvmlDeviceGetCount=lambda: len(state["row"]),
-        nvmlDeviceGetHandleByIndex=lambda index: index,
-        nvmlDeviceGetMemoryInfo=lambda index: SimpleNamespace(
-            total=180 * GIB, used=int(state["row"][index] * GIB)
-        ),
-        nvmlDeviceGetCudaComputeCapability=lambda _index: (10, 0),
-        nvmlDeviceGetUUID=lambda index: text(f"GPU-{index}"),
-        nvmlDeviceGetName=lambda _index: text("NVIDIA B200"),
-    )
+from tests.support.nvml import nvml
 
 
 @pytest.fixture
@@ -94,9 +59,15 @@ def test_devices_of_a_batch_system_are_taken_as_named(install: Any, monkeypatch:
 
 
 def test_memory_must_be_free_before_the_next_cell(install: Any) -> None:
-    install(nvml(used=[[90.0, 0.2], [40.0, 0.2], [0.4, 0.2]]))
+    install(nvml(used=[[0.4, 0.2], [90.0, 0.2], [40.0, 0.2], [0.6, 0.2]]))
     gpus = read_gpus().gpus
     assert wait_until_free(gpus, timeout=10) is None
     install(nvml(used=[[90.0, 0.2]]))
-    assert wait_until_free(gpus, timeout=0.1) == "GPU 0 still holds 90.0 GiB"
+    assert wait_until_free(gpus, timeout=0.1) == "GPU 0 still holds 90.0 GiB, 0.4 before"
     assert wait_until_free(gpus[1:], timeout=0.1) is None
+
+
+def test_what_others_held_before_is_not_waited_for(install: Any) -> None:
+    install(nvml(used=[[20.0], [20.3]]))
+    gpus = read_gpus().gpus
+    assert wait_until_free(gpus, timeout=0.1) is None
