@@ -21,6 +21,7 @@ from forktool.core.keyed_grammars import read_json, read_toml, read_yaml
 from forktool.core.keyed_lines import read_ini, read_requirements
 from forktool.core.markers import Conflict, join_pieces
 from forktool.core.spans import LINE
+from forktool.core.syntax import SYNTAX_LIMIT
 
 _REQUIREMENTS = re.compile(
     r"(^|/)([\w.-]*(requirements|constraints)[\w.-]*|requirements/([\w.-]+/)*[\w.-]+)\.(txt|in)$"
@@ -49,8 +50,18 @@ def settle(path: str, pieces: Sequence[bytes | Conflict]) -> tuple[bytes, ...] |
         pieces: the file, as `parse_conflicts` gives it; `ours` is upstream, `theirs` the patch.
     """
     kind = _format(path)
-    if kind is None:
+    sides = [join_pieces(pieces, side) for side in (_base, _ours, _theirs)]
+    if kind is None or max(map(len, sides)) > SYNTAX_LIMIT or len({b"\r\n" in side for side in sides}) > 1:
         return None
+    try:
+        return _settled(kind, pieces, sides)
+    except RecursionError:
+        return None  # It is nested deeper than Python calls.
+
+
+def _settled(
+    kind: _Format, pieces: Sequence[bytes | Conflict], sides: Sequence[bytes]
+) -> tuple[bytes, ...] | None:
     results: list[bytes] = []
     for place, piece in enumerate(pieces):
         if isinstance(piece, Conflict):
@@ -61,7 +72,6 @@ def settle(path: str, pieces: Sequence[bytes | Conflict]) -> tuple[bytes, ...] |
             results.append(result)
     waiting = iter(results)
     whole = join_pieces(pieces, lambda _conflict: next(waiting))
-    sides = [join_pieces(pieces, side) for side in (_base, _ours, _theirs)]
     return tuple(results) if _is_sound(kind, whole, *sides) else None
 
 

@@ -186,10 +186,10 @@ def _are_known(node: Node) -> bool:
     waiting = [node]
     while waiting:
         here = waiting.pop()
-        name = (here.text or b"")[1:]
-        if here.type in ("anchor", "alias") and (name in known) == (here.type == "anchor"):
-            return False
-        if here.type == "anchor":
+        if here.type in ("anchor", "alias"):
+            name = (here.text or b"")[1:]
+            if (name in known) == (here.type == "anchor"):
+                return False
             known.add(name)
         waiting += reversed(here.named_children)
     return True

@@ -338,6 +338,25 @@ def test_shows_each_region_with_its_sides() -> None:
     assert b"<<<" not in found.content
 
 
+def test_line_ends_that_differ_stay_a_conflict() -> None:
+    assert (
+        settled("a.toml", TOML, TOML.replace('"a"', '"a",\n  "c"'), TOML.replace('"a"', '"a",\n  "d"'))
+        is not None
+    )
+    windows = [text.replace("\n", "\r\n") for text in (TOML, TOML.replace('"a"', '"a",\n  "c"'))]
+    both = settled("a.toml", *windows, windows[0].replace('"a"', '"a",\r\n  "d"'))
+    assert both == windows[0].replace('"a"', '"a",\r\n  "c",\r\n  "d"')
+    assert settled("a.toml", *windows, TOML.replace('"a"', '"a",\n  "d"')) is None
+
+
+def test_deep_nesting_and_long_files_stay_a_conflict() -> None:
+    deep = 3000
+    text = "[\n" * deep + '"x"\n' + "]\n" * deep
+    assert settled("a.json", text, text.replace('"x"', '"x",\n"y"'), text.replace('"x"', '"x",\n"z"')) is None
+    long = "a: 1\n" + "# " + "x" * (4 << 20) + "\n"
+    assert settled("a.yaml", long, "b: 1\n" + long, "c: 1\n" + long) is None
+
+
 def test_knows_its_files() -> None:
     keyed = ("a/pyproject.toml", "x.yml", "x.yaml", "x.json", "setup.cfg", "tox.ini", "requirements.txt",
              "requirements-dev.txt", "requirements/x.txt", "lower-constraints.txt", "dev-requirements.in")  # fmt: skip
