@@ -25,7 +25,7 @@ from forktool.core.history_log import (
 )
 from forktool.core.objects import Oid
 
-_PINNED = (
+PINNED_LOG = (
     "-c", "diff.algorithm=myers",
     "-c", "diff.indentHeuristic=true",
     "-c", "diff.interHunkContext=0",
@@ -78,6 +78,10 @@ class GitHistory:
         whole = History(commits=commits, repository=self._repository)
         return {tag: whole if len(known) == 1 else whole.until(tag) for tag in known}
 
+    def reaches(self, base: Oid, tag: Oid) -> bool:
+        """Whether the store holds the commits between a base and a tag."""
+        return tag != base and self._has_parents(tag, self._store.shallow()) and self._meet(base, tag)
+
     def _has_parents(self, commit: Oid, shallow: frozenset[Oid]) -> bool:
         if commit in shallow:
             return False
@@ -105,7 +109,7 @@ class GitHistory:
         revisions = b"".join(b"%s\n" % word.encode() for word in (*tags, f"^{base}"))
         messages = self._store.git(
             "log", "-z", "--topo-order", f"--format={MESSAGES_FORMAT}", "--stdin",
-            stdin=revisions, configuration=_PINNED,
+            stdin=revisions, configuration=PINNED_LOG,
         )  # fmt: skip
         return with_marks(parse_messages(messages), self._marks(revisions, paths))
 
@@ -115,7 +119,7 @@ class GitHistory:
         named = b"".join(b"%s\n" % path.encode("utf-8", "surrogateescape") for path in paths)
         done = self._store.try_git(
             "--literal-pathspecs", "log", *_FLAGS, f"--format={MARKS_FORMAT}", "--stdin",
-            stdin=revisions + b"--\n" + named, configuration=_PINNED,
+            stdin=revisions + b"--\n" + named, configuration=PINNED_LOG,
         )  # fmt: skip
         # Contents that a partial clone lacks, and no network to bring them: the messages alone are left.
         return parse_marks(done.stdout) if done.returncode == 0 else {}

@@ -190,12 +190,14 @@ class GitStore:
         stdin: bytes = b"",
         configuration: Iterable[str] = (),
         env: Mapping[str, str] | None = None,
+        timeout: float | None = None,
     ) -> process.Completed:
-        """Run git here and return how it ended; see `git` for the meaning of the arguments."""
+        """Run git here and return how it ended; see `git` and `process.run` for the meaning of the arguments."""
         return process.run(
             self.command(*args, configuration=configuration),
             stdin=stdin,
             env={**self.environment(), **(env or {})},
+            timeout=timeout,
         )
 
     def git(self, *args: str | Path, stdin: bytes = b"", configuration: Iterable[str] = ()) -> bytes:

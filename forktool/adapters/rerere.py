@@ -14,7 +14,8 @@ from pathlib import Path
 from forktool.adapters import process
 from forktool.adapters.git_merge import Stages
 from forktool.adapters.git_store import PINNED, GitStore
-from forktool.adapters.state import translated
+from forktool.adapters.state import translated, write_atomically
+from forktool.core.zdiff3 import zealous
 from forktool.errors import GitError
 
 _KEPT_FILES = ("preimage", "postimage")
@@ -55,7 +56,8 @@ def replay_resolutions(
         for path, (_stages, text) in conflicted.items():
             file = scratch / path
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(text)
+            # rerere knows a conflict by its two sides, as the work tree shows them.
+            file.write_bytes(zealous(text))
         _git(scratch, environment, "-c", "rerere.enabled=true", "rerere")
         settled = {path: (scratch / path).read_bytes() for path in conflicted}
     return {path: content for path, content in settled.items() if not has_markers(content)}
@@ -88,15 +90,24 @@ def install_cache(folder: Path, git_dir: Path) -> None:
             shutil.copytree(folder, git_dir / "rr-cache", dirs_exist_ok=True)
 
 
-def collect_cache(git_dir: Path, known: Sequence[Path]) -> dict[str, bytes]:
-    """New resolutions of a repository, by path below patchset/resolutions.
+def keep_resolutions(git_dir: Path, folder: Path, known: Sequence[Path]) -> None:
+    """Copy the new resolutions of a repository to a folder, where the next conflict does not wipe them.
+
+    Raises:
+        DiskError: the file system refused.
+    """
+    for name, content in collect_cache(git_dir / "rr-cache", known).items():
+        write_atomically(folder / name, content)
+
+
+def collect_cache(cache: Path, known: Sequence[Path]) -> dict[str, bytes]:
+    """New resolutions of a rerere cache, by path below patchset/resolutions.
 
     Args:
-        git_dir: the repository whose rerere cache is read.
+        cache: the folder `rr-cache` of a repository, or a copy of it.
         known: folders whose entries are not new.
     """
     found: dict[str, bytes] = {}
-    cache = git_dir / "rr-cache"
     for entry in sorted(cache.iterdir()) if cache.is_dir() else ():
         images = {name: entry / name for name in _KEPT_FILES}
         if not all(image.is_file() for image in images.values()):

@@ -31,6 +31,7 @@ May be deleted at any time when no forktool runs: it is downloaded or computed a
 Deleting these loses work in progress:
   rebase.json      the rebase that stopped (`forktool rebase --continue | --abort`)
   conflict/        the work tree of its conflict
+  resolutions/     how its conflicts were settled so far
   write/           a patchset half-way to its new state; the next command finishes it
 logs/ holds the traceback of each bug and the output of each cell.
 """

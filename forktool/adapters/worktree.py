@@ -5,7 +5,9 @@ These are ordinary git work trees; the user's own git, editor and mergetool work
 
 from __future__ import annotations
 
+import os
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from forktool.adapters import process
 from forktool.adapters.git_store import PINNED, GitStore, sealed_environment
 from forktool.adapters.rerere import has_markers
 from forktool.adapters.state import translated
-from forktool.core.objects import Oid
+from forktool.core.objects import Oid, blob_id
 from forktool.errors import GitError
 
 # zdiff3 shows the base and leaves out what both sides say at a conflict's edges; git 2.35 has it.
@@ -24,6 +26,10 @@ _SETTINGS = {
     "core.autocrlf": "false",
     "gc.auto": "0",
 }
+
+
+START = "refs/worktree/forktool/start"
+"""Where a conflict's work tree was before the patch; such a ref is a work tree's own (gitglossary(7))."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +63,56 @@ class WorkTree:
         listed = self.git("diff", "--name-only", "--diff-filter=U", "-z")
         return tuple(name.decode("utf-8", "surrogateescape") for name in listed.split(b"\0") if name)
 
+    def pick(self, commit: Oid) -> None:
+        """Take a commit's change into index and files, conflicts included; nothing is committed or recorded."""
+        self.git("update-ref", START, "HEAD")
+        self.try_git(
+            "-c", "rerere.enabled=false", "cherry-pick", "--no-commit", "--keep-redundant-commits", commit
+        )
+
+    def show_conflicts(self, texts: Mapping[str, bytes]) -> None:
+        """Write the texts of conflicted files, then let rerere settle what it knows and take note of the others.
+
+        Raises:
+            DiskError: the file system refused.
+            GitError: git failed.
+        """
+        for path, text in texts.items():
+            file = self.path / path
+            with translated(f"cannot write {file}"):
+                file.write_bytes(text)
+        self.git("rerere")
+
+    def start(self) -> Oid:
+        """The tree that it was at before the patch was picked, whatever was committed there since."""
+        done = self.try_git("rev-parse", "--verify", "--quiet", f"{START}^{{tree}}")
+        return Oid((done.stdout or self.git("rev-parse", "HEAD^{tree}")).decode().strip())
+
+    def undecided(self) -> tuple[str, ...]:
+        """The conflicted paths that never had markers and are as git left them: nobody has said which side it is."""
+        staged: dict[str, dict[int, Oid]] = {}
+        for row in self.git("ls-files", "--unmerged", "-z").split(b"\0"):
+            if row:
+                head, _tab, name = row.partition(b"\t")
+                _mode, oid, stage = head.decode().split()
+                staged.setdefault(name.decode("utf-8", "surrogateescape"), {})[int(stage)] = Oid(oid)
+        return tuple(path for path, stages in staged.items() if self._is_untouched(path, stages))
+
+    def _is_untouched(self, path: str, stages: Mapping[int, Oid]) -> bool:
+        file = self.path / path
+        sides = [stages[number] for number in (2, 3) if number in stages]
+        if not sides:
+            return False
+        if file.is_symlink():
+            return blob_id(os.fsencode(file.readlink())) in sides
+        if file.is_dir():
+            return True
+        if not file.exists():
+            return False
+        content = file.read_bytes()
+        is_text = len(sides) == 2 and not _is_binary(content)
+        return not is_text and blob_id(content) in sides
+
     def still_marked(self) -> tuple[str, ...]:
         """The conflicted paths whose file still holds conflict markers."""
         marked = []
@@ -80,6 +136,11 @@ class WorkTree:
             self.git("add", "--all", "--", *unmerged)
         self.git("add", "--update")
         return Oid(self.git("write-tree").decode().strip())
+
+
+def _is_binary(content: bytes) -> bool:
+    """Whether git takes a file for binary: a NUL in its first 8,000 bytes (its `buffer_is_binary`)."""
+    return b"\0" in content[:8000]
 
 
 def _settings() -> list[str]:

@@ -124,10 +124,18 @@ class Carrier:
                 for path, entry in meeting.changes.items():
                     target.set(path, entry, meeting.contents.get(entry.oid) if entry else None)
             elif outcome.verdict.is_stop:
+                paths = [change.path for change in changes]
                 stop = Stop(
-                    patch=patch, changes=changes, stages=meeting.stages, texts=meeting.texts,
+                    patch=patch,
+                    changes=changes,
+                    stages=meeting.stages,
+                    texts=meeting.texts,
                     messages=meeting.messages,
-                )  # fmt: skip
+                    sides={path: (before.read(path), after.read(path)) for path in paths},
+                    moved=moved_paths(
+                        changes, before, target, dict.fromkeys((*meeting.changes, *meeting.stages))
+                    ),
+                )
             steps.append(
                 Step(
                     patch=patch, outcome=outcome, facts=facts, changes=meeting.changes, review=meeting.review

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -17,18 +19,21 @@ from forktool.adapters.patchset_files import (
     write_change,
 )
 from forktool.adapters.rebase_state import REBASE_FILE, RebaseState, forget_rebase, load_rebase, save_rebase
-from forktool.adapters.rerere import collect_cache
+from forktool.adapters.rerere import collect_cache, keep_resolutions
 from forktool.adapters.upstream import Upstream
 from forktool.adapters.worktree import WorkTree, remove_work_tree
 from forktool.commands.absorbing import absorbers
 from forktool.commands.base import base_tree
+from forktool.commands.explaining import explain
 from forktool.commands.project import Project
 from forktool.commands.replaying import Replayed, Replayer, Settled
 from forktool.commands.series_commits import commits_on_base, commits_on_tag
-from forktool.commands.stopping import show_stop, stop_work_tree
+from forktool.commands.stopping import going_on, show_stop, stop_work_tree
 from forktool.core.objects import Entry, Mode, Oid
 from forktool.core.report import STYLES, name_width, outcome_lines, rebase_document, tally
 from forktool.core.series import PatchName
+from forktool.core.stop import Explained, pull_requests_url
+from forktool.core.stop_report import stop_document
 from forktool.core.verdict import Choice, Decision, MergeKind, Outcome, Verdict
 from forktool.errors import ExitCode, PatchsetError, RequestError, StoppedError
 
@@ -96,7 +101,7 @@ def rebase_abort(project: Project) -> ExitCode:
     with project.state.lock(), project.store() as store:
         project.finish_write()
         running = load_rebase_or_forget(project)
-        remove_work_tree(store, project.state.home / "conflict")
+        _forget_stop(project, store)
         forget_rebase(project.state)
     project.console.note(f"forgot the rebase onto {running.onto}; {project.path} is as it was")
     return ExitCode.DONE
@@ -146,8 +151,17 @@ def _with_settlement(project: Project, store: GitStore, running: RebaseState) ->
             f"{running.stopped_at} still has conflict markers in {', '.join(marked)}",
             hint=f"settle them in {work.path}, then: forktool rebase --continue",
         )
-    before = Oid(work.git("rev-parse", "HEAD^{tree}").decode().strip())
-    after = work.take_tree()
+    undecided = work.undecided()
+    if undecided:
+        path = shlex.quote(undecided[0])
+        more = f" and {len(undecided) - 1} more" if len(undecided) > 1 else ""
+        raise StoppedError(
+            f"{running.stopped_at} is undecided: {undecided[0]}{more} is as the merge left it",
+            hint=f"in {work.path}, git add {path} takes it so, git rm {path} removes it; "
+            "then: forktool rebase --continue",
+        )
+    before, after = work.start(), work.take_tree()
+    keep_resolutions(store.path, project.state.home / RESOLUTIONS, [project.path / RESOLUTIONS])
     if after == running.proposal:
         raise StoppedError(
             f"{running.stopped_at} is undecided",
@@ -161,6 +175,12 @@ def _with_settlement(project: Project, store: GitStore, running: RebaseState) ->
             hint=f"forktool rebase --skip drops it; to carry it, make its change in {work.path}",
         )
     return replace(running, settled={**running.settled, running.stopped_at: entries})
+
+
+def _forget_stop(project: Project, store: GitStore) -> None:
+    remove_work_tree(store, project.state.home / "conflict")
+    for folder in (project.state.home / RESOLUTIONS, store.path / "rr-cache"):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 class _Rebase:
@@ -194,10 +214,15 @@ class _Rebase:
             history=absorbers(self._project, self._patchset, self._store, self._upstream, [self._onto]),
         )[0]
         outcomes = [step.outcome for step in replayed.steps]
-        self._show(base_tag, replayed, outcomes)
-        if replayed.stop is not None:
+        stop = explain(self._project, self._patchset, self._store, self._upstream, replayed)
+        self._show(base_tag, replayed, outcomes, stop)
+        if stop is not None:
+            work = self._project.state.home / "conflict"
             if not self._dry_run:
                 self._stop(running, replayed, base, onto)
+            show_stop(
+                self._project.console, stop, work, pull_requests=self._pull_requests, dry_run=self._dry_run
+            )
             return ExitCode.STOPPED
         if not self._dry_run:
             self._finish(replayed, base, onto)
@@ -213,9 +238,25 @@ class _Rebase:
                 f"{len(bare)} patches have no probe and are judged without one: {shown}"
             )
 
-    def _show(self, base_tag: str, replayed: Replayed, outcomes: list[Outcome]) -> None:
+    @property
+    def _pull_requests(self) -> str | None:
+        table = self._patchset.config.tables.get("pull-request", {})
+        return pull_requests_url(self._patchset.config.upstream.repository, table.get("upstream"))
+
+    def _show(
+        self, base_tag: str, replayed: Replayed, outcomes: list[Outcome], stop: Explained | None
+    ) -> None:
         console = self._project.console
-        console.document(rebase_document(base_tag, self._onto, outcomes))
+        work = self._project.state.home / "conflict"
+        shown = None
+        if stop is not None:
+            shown = stop_document(
+                stop,
+                work_tree=None if self._dry_run else str(work),
+                pull_requests=self._pull_requests,
+                commands=going_on(stop, work, dry_run=self._dry_run),
+            )
+        console.document(rebase_document(base_tag, self._onto, outcomes, stop=shown))
         console.answer(f"{base_tag} -> {self._onto}: {tally(outcomes)}")
         width = name_width(outcome.name for outcome in outcomes)
         for step in replayed.steps:
@@ -245,23 +286,25 @@ class _Rebase:
         kept = WorkTree(self._project.state.home / "conflict")
         if running.stopped_at == name and name in running.settled and kept.exists:
             # What a person made there is a suspect, not a conflict again: it stays for them to go on with.
-            work = kept
             proposal: Oid | None = kept.take_tree()
         else:
             facts = next(step.facts for step in replayed.steps if step.patch.name == name)
             is_refused = facts is not None and facts.merge is MergeKind.RESOLVED
-            work, proposal = stop_work_tree(
+            folders = [self._patchset.path / RESOLUTIONS, self._project.state.home / RESOLUTIONS]
+            if not running.stopped_at:
+                shutil.rmtree(folders[1], ignore_errors=True)
+            _work, proposal = stop_work_tree(
                 self._store,
                 kept.path,
+                replayed.stop,
                 at=carried.tip,
                 pick=on_base.commits[name],
-                resolutions=None if is_refused else self._patchset.path / RESOLUTIONS,
+                resolutions=() if is_refused else folders,
             )
         save_rebase(
             self._project.state,
             replace(running, stopped_at=name, proposal=proposal),
         )
-        show_stop(self._project.console, replayed, work.path)
 
     def _finish(self, replayed: Replayed, base: GitTree, onto: GitTree) -> None:
         old_base = self._upstream.commit(self._patchset.series.base.tag)
@@ -299,7 +342,7 @@ class _Rebase:
             self._project.state,
             forget=(REBASE_FILE,),
         )
-        remove_work_tree(self._store, self._project.state.home / "conflict")
+        _forget_stop(self._project, self._store)
         console = self._project.console
         console.note(f"{self._project.path} now sits on {self._onto}")
         if dropped:
@@ -307,7 +350,8 @@ class _Rebase:
         console.hint("forktool diff shows what changed; forktool check proves the series")
 
     def _with_resolutions(self, change: Change) -> Change:
-        new = collect_cache(self._store.path, [self._project.path / RESOLUTIONS])
+        known = [self._project.path / RESOLUTIONS]
+        new = collect_cache(self._project.state.home / RESOLUTIONS, known)
         write = {**change.write, **{f"{RESOLUTIONS}/{name}": content for name, content in new.items()}}
         return replace(change, write=write)
 

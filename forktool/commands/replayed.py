@@ -45,6 +45,10 @@ class Stop:
     texts: Mapping[str, bytes]
     """The conflicted files, with diff3 markers."""
     messages: tuple[str, ...]
+    sides: Mapping[str, tuple[bytes | None, bytes | None]]
+    """The patch's files on the base, without it and with it; None where there is no file."""
+    moved: Mapping[str, str]
+    """Where upstream moved them, as the merge followed: path on the base to path in the new tree."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -76,8 +76,10 @@ def tally(outcomes: Iterable[Outcome]) -> str:
     )
 
 
-def rebase_document(base: str, onto: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """The answer of `rebase --json`; `complete` tells whether no patch stopped it."""
+def rebase_document(
+    base: str, onto: str, outcomes: Sequence[Outcome], *, stop: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The answer of `rebase --json`; `complete` tells whether no patch stopped it, `stop` what a person needs there."""
     return {
         "base": base,
         "onto": onto,
@@ -92,6 +94,7 @@ def rebase_document(base: str, onto: str, outcomes: Sequence[Outcome]) -> dict[s
             }
             for outcome in outcomes
         ],
+        "stop": stop,
     }
 
 
