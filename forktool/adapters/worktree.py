@@ -70,6 +70,11 @@ class WorkTree:
             "-c", "rerere.enabled=false", "cherry-pick", "--no-commit", "--keep-redundant-commits", commit
         )
 
+    def clear(self) -> None:
+        """Take a change that ended in a conflict back, so that nothing of it is left."""
+        if self.unmerged():
+            self.git("reset", "--quiet", "--hard")
+
     def show_conflicts(self, texts: Mapping[str, bytes]) -> None:
         """Write the texts of conflicted files, then let rerere settle what it knows and take note of the others.
 

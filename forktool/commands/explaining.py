@@ -26,6 +26,7 @@ from forktool.core.stop import (
     Explained,
     StopConflict,
     StopRegion,
+    asked_path,
     conflict_kind,
     settling,
 )
@@ -108,22 +109,26 @@ class _Explanation:
     def _unknown(self) -> Iterator[str]:
         config = self._patchset.config.upstream
         if not self._causes.is_known:
-            repository = "" if config.repository else "repository = URL, "
-            yield (
-                f'why upstream changed it is in its history: {repository}sources = ["{SourceKind.GIT}"] and '
-                f'history = "{History.FULL}" under [upstream] bring it'
-            )
+            missing = [] if config.repository else ["repository = URL"]
+            if config.sources[:1] != (SourceKind.GIT,):
+                missing.append(f'sources = ["{SourceKind.GIT}"]')
+            if config.history is not History.FULL:
+                missing.append(f'history = "{History.FULL}"')
+            if missing:
+                yield f"why upstream changed it is not known: set {', '.join(missing)} under [upstream]"
+            else:
+                yield "why upstream changed it is not known: its history is not here"
         if self._was_not_searched:
             yield (
-                f"where upstream moved it is not looked for: {self._onto.label} is here in part, and "
-                f'history = "{History.FULL}" under [upstream] brings all of it'
+                f"where upstream moved it is not looked for: {self._onto.label} is here in part; "
+                f'set history = "{History.FULL}" under [upstream]'
             )
 
     def _conflict(self, path: str) -> StopConflict:
         stages, marked = self._stop.stages[path], self._stop.texts.get(path)
-        kind = conflict_kind(stages.base, stages.ours, stages.theirs, is_marked=marked is not None)
+        kind = conflict_kind(path, stages.base, stages.ours, stages.theirs, is_marked=marked is not None)
         is_text = kind in (ConflictKind.TEXT, ConflictKind.BOTH_ADDED)
-        message = next((text for text in self._stop.messages if _speaks_of(text, path)), "")
+        message = next((text for text in self._stop.messages if _speaks_of(text, asked_path(path))), "")
         deleted_by, renamed_to = None, None
         if kind is ConflictKind.DELETED_UPSTREAM:
             deleted_by, renamed_to = self._causes.of_deletion(path), self._causes.renamed(path)
@@ -135,9 +140,9 @@ class _Explanation:
         ours = self._target.read(path) if is_text else None
         gone = [name for name in names if ours is None or find_definition(ours, name) is None]
         return StopConflict(
-            path=path,
+            path=asked_path(path),
             kind=kind,
-            message="" if kind is ConflictKind.TEXT else message.removeprefix("CONFLICT ").strip(),
+            message=message.removeprefix("CONFLICT ").strip(),
             regions=tuple(self._regions(path, marked, before, after)) if marked is not None else (),
             causes=whole,
             deleted_by=deleted_by,
@@ -146,7 +151,7 @@ class _Explanation:
             moved=tuple(self._moved(gone, path, before)) if before is not None else (),
             commands=settling(
                 kind,
-                path,
+                asked_path(path),
                 stages.ours.oid if stages.ours is not None else None,
                 stages.theirs.oid if stages.theirs is not None else None,
             ),
@@ -256,7 +261,11 @@ class _Explanation:
 
 
 def _speaks_of(message: str, path: str) -> bool:
-    return message.startswith("CONFLICT") and path in message
+    """Whether git says more of a path's conflict than that there is one."""
+    is_more = message.startswith("CONFLICT") and not message.startswith(
+        ("CONFLICT (content)", "CONFLICT (add/add)")
+    )
+    return is_more and path in message
 
 
 def _definition(path: str, marked: bytes, region: Region, before: bytes, after: bytes) -> str:

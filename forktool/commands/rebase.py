@@ -154,7 +154,7 @@ def _with_settlement(project: Project, store: GitStore, running: RebaseState) ->
     undecided = work.undecided()
     if undecided:
         path = shlex.quote(undecided[0])
-        more = f" and {len(undecided) - 1} more" if len(undecided) > 1 else ""
+        more = f" (and {len(undecided) - 1} more)" if len(undecided) > 1 else ""
         raise StoppedError(
             f"{running.stopped_at} is undecided: {undecided[0]}{more} is as the merge left it",
             hint=f"in {work.path}, git add {path} takes it so, git rm {path} removes it; "

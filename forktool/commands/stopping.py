@@ -47,6 +47,9 @@ def stop_work_tree(
         install_cache(folder, store.path)
     work = add_work_tree(store, path, at)
     work.pick(pick)
+    if not stop.stages:
+        # The replay found nothing left to do, where git looks for a file of another name and stops.
+        work.clear()
     unmerged = work.unmerged()
     if not unmerged:
         return work, Oid(work.git("write-tree").decode().strip())

@@ -57,15 +57,16 @@ def plan_replay(changes: Sequence[Change], base: SourceTree, onto: SourceTree) -
     unsettled: list[str] = []
     already: list[str] = []
     need = Need.NOTHING
+    both_gone = _both_removed(changes, onto)
     for change in changes:
         there = onto.entry(change.path)
-        if there == change.before and not _folder_moved(change, base, onto):
+        if there == change.before and not both_gone and not _no_room(change, base, onto):
             settled[change.path] = change.after
         elif there == change.after:
             already.append(change.path)
         else:
             unsettled.append(change.path)
-            if _needs_whole_tree(change, there):
+            if both_gone or _needs_whole_tree(change, there):
                 need = Need.WHOLE_TREE
             elif need is Need.NOTHING:
                 need = Need.CONTENTS
@@ -84,10 +85,29 @@ def _is_content(entry: Entry) -> bool:
     return entry.mode in _CONTENT
 
 
-def _folder_moved(change: Change, base: SourceTree, onto: SourceTree) -> bool:
-    """Whether a new file's folder may have been renamed upstream: nothing that was beside it is there."""
+def _both_removed(changes: Sequence[Change], onto: SourceTree) -> bool:
+    """Whether the patch may have renamed a file that upstream removed or renamed too: only git tells these apart."""
+    if not any(change.before is None for change in changes):
+        return False
+    return any(
+        change.after is None and change.before is not None and onto.entry(change.path) is None
+        for change in changes
+    )
+
+
+def _no_room(change: Change, base: SourceTree, onto: SourceTree) -> bool:
+    """Whether a new file's folder may have moved upstream, or a file and a folder would have the same name."""
     if change.before is not None or change.after is None:
         return False
+    folders = change.path.split("/")[:-1]
+    above = ("/".join(folders[:depth]) for depth in range(1, len(folders) + 1))
+    if onto.has_folder(change.path) or any(onto.entry(folder) is not None for folder in above):
+        return True
+    return _folder_moved(change, base, onto)
+
+
+def _folder_moved(change: Change, base: SourceTree, onto: SourceTree) -> bool:
+    """Whether a new file's folder may have been renamed upstream: nothing that was beside it is there."""
     folder = change.path.rpartition("/")[0]
     return bool(folder) and base.has_folder(folder) and not onto.has_folder(folder)
 

@@ -11,6 +11,7 @@ from forktool.core.moved import Moved
 from forktool.core.objects import Entry, Mode, Oid
 from forktool.core.verdict import Outcome
 
+_ASIDE = re.compile(r"~[0-9a-f]{40}$")
 _GITHUB = re.compile(
     r"(?:(?:https?|git|ssh)://(?:[^@/]+@)?|[^@/:]+@)github\.com[:/]([^/]+/[^/]+?)(?:\.git)?/?"
 )
@@ -27,16 +28,18 @@ class ConflictKind(StrEnum):
     LINK = "both changed what it links to"
     SUBMODULE = "the two sides disagree on a submodule"
     GONE = "both sides moved or deleted it"
+    IN_THE_WAY = "a file on one side, a folder on the other"
     MOVED_UPSTREAM = "upstream's new place for it"
     MOVED_BY_PATCH = "the patch's new place for it"
 
 
 def conflict_kind(
-    base: Entry | None, ours: Entry | None, theirs: Entry | None, *, is_marked: bool
+    path: str, base: Entry | None, ours: Entry | None, theirs: Entry | None, *, is_marked: bool
 ) -> ConflictKind:
     """The kind of a path's conflict, from its stages in the index (git-read-tree(1), "3-way merge").
 
     Args:
+        path: as the merge names it.
         base: stage 1.
         ours: stage 2: upstream's, with the patches carried so far.
         theirs: stage 3: the patch's.
@@ -45,6 +48,8 @@ def conflict_kind(
     present = [entry for entry in (base, ours, theirs) if entry is not None]
     if any(entry.mode is Mode.GITLINK for entry in present):
         return ConflictKind.SUBMODULE
+    if _ASIDE.search(path):
+        return ConflictKind.IN_THE_WAY
     if ours is not None and theirs is not None:
         if is_marked:
             return ConflictKind.TEXT if base is not None else ConflictKind.BOTH_ADDED
@@ -55,6 +60,11 @@ def conflict_kind(
     if base is not None:
         return ConflictKind.GONE
     return ConflictKind.MOVED_BY_PATCH if ours is None else ConflictKind.MOVED_UPSTREAM
+
+
+def asked_path(path: str) -> str:
+    """The path without the `~COMMIT` that git adds to a file whose name a folder has on the other side."""
+    return _ASIDE.sub("", path)
 
 
 def settling(kind: ConflictKind, path: str, ours: Oid | None, theirs: Oid | None) -> tuple[str, ...]:
@@ -83,6 +93,12 @@ def settling(kind: ConflictKind, path: str, ours: Oid | None, theirs: Oid | None
             )
         case ConflictKind.GONE:
             return (f"git rm {name}  # its old name goes",)
+        case ConflictKind.IN_THE_WAY:
+            # The merge put the file beside the folder, under a name that begins so.
+            return (
+                f"git add {name}~* && git mv {name}~* NEW_NAME  # keep the file under another name",
+                f"git rm {name}~*  # do without the file",
+            )
         case ConflictKind.MOVED_UPSTREAM | ConflictKind.MOVED_BY_PATCH:
             return (f"git add {name}  # keep it here", f"git rm {name}  # do without it here")
 
