@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from forktool.core.diff import unquote
 from forktool.core.history import Commit, FileMarks, run_marks
@@ -41,7 +42,7 @@ def parse_marks(text: bytes) -> dict[Oid, tuple[FileMarks, ...]]:
 
 def _commits(lines: Sequence[bytes]) -> Iterator[tuple[Oid, list[bytes]]]:
     starts = [at for at, line in enumerate(lines) if line.startswith(b"commit ")]
-    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+    for start, end in pairwise([*starts, len(lines)]):
         yield Oid(lines[start][7:].decode()), list(lines[start + 1 : end])
 
 
