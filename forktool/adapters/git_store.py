@@ -12,13 +12,13 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import tempfile
 import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Self
 
 from forktool.adapters import process
+from forktool.adapters.scratch import make_scratch
 from forktool.adapters.state import translated
 from forktool.core.objects import (
     EMPTY_TREE,
@@ -109,6 +109,7 @@ class GitStore:
         self.path = path
         self._reader: process.Process | None = None
         self._quarantine: Path | None = None
+        self._quarantine_lock = -1
         self._in_quarantine: set[Oid] = set()
         self._trees: dict[Oid, dict[str, Entry]] = {}
         self._blobs: dict[Oid, bytes] = {}
@@ -125,6 +126,7 @@ class GitStore:
         self._end_reader()
         if self._quarantine is not None:
             shutil.rmtree(self._quarantine, ignore_errors=True)
+            os.close(self._quarantine_lock)
             self._quarantine = None
             self._in_quarantine.clear()
 
@@ -308,7 +310,7 @@ class GitStore:
         """Make objects visible to git commands of this store, until it is closed."""
         if self._quarantine is None:
             with translated("cannot make a temporary folder"):
-                self._quarantine = Path(tempfile.mkdtemp(prefix="forktool-objects-", dir=_scratch_folder()))
+                self._quarantine, self._quarantine_lock = make_scratch(_scratch_folder())
             self._end_reader()
         wanted = [item for item in objects if item.oid not in self._in_quarantine]
         if len(wanted) > _LOOSE_LIMIT:
@@ -361,12 +363,12 @@ class GitStore:
             self._reader = None
 
 
-def _scratch_folder() -> str | None:
+def _scratch_folder() -> Path | None:
     """Memory where there is plenty: a thousand small files are deleted in no time there. None leaves it to TMPDIR."""
     memory = Path("/dev/shm")  # noqa: S108 - mkdtemp makes a private folder in it
     if not os.access(memory, os.W_OK | os.X_OK):
         return None
-    return str(memory) if shutil.disk_usage(memory).free > _MEMORY_NEEDED else None
+    return memory if shutil.disk_usage(memory).free > _MEMORY_NEEDED else None
 
 
 class GitTree:

@@ -217,8 +217,13 @@ def write_change(path: Path, change: Change, state: State, *, forget: tuple[str,
     finish_write(state)
 
 
+def is_half_written(state: State) -> bool:
+    """Whether a write is under way, or was interrupted after its journal was complete."""
+    return (state.home / "write" / "journal.json").is_file()
+
+
 def finish_write(state: State) -> bool:
-    """Finish a write that was interrupted after its journal was complete; whether there was one.
+    """Finish a write that was interrupted after its journal was complete; whether there was one. Hold the lock.
 
     Raises:
         DiskError: the file system refused; the next command tries again.

@@ -20,7 +20,6 @@ from forktool.commands.meeting import Meeting, marked_texts, meeting_findings
 from forktool.commands.replayed import NeedsWholeTreeError, Replayed, Review, Settled, Step, Stop
 from forktool.core.absorption import absorbed_fact, content_fact
 from forktool.core.apply import Change, apply_patch
-from forktool.core.findings import FindingKind
 from forktool.core.objects import Entry, blob_id
 from forktool.core.replay import Need, Plan, applies_in_place, moved_paths, plan_replay
 from forktool.core.series import Patch, PatchName
@@ -42,7 +41,6 @@ from forktool.core.verdict import (
 
 _LOOKED_AT = 3
 """Of so many commits that absorbed one patch the trees are looked at."""
-_LOSSES = frozenset({FindingKind.LOST_UPSTREAM, FindingKind.LOST_PATCH})
 
 
 def apply_series(patchset: Patchset, base: SourceTree) -> AppliedSeries:
@@ -132,9 +130,7 @@ class Carrier:
                     texts=meeting.texts,
                     messages=meeting.messages,
                     sides={path: (before.read(path), after.read(path)) for path in paths},
-                    moved=moved_paths(
-                        changes, before, target, dict.fromkeys((*meeting.changes, *meeting.stages))
-                    ),
+                    moved=self._moved(changes, before, target, meeting),
                 )
             steps.append(
                 Step(
@@ -188,8 +184,22 @@ class Carrier:
             settled = self._settle(patch, meeting, target)
             if settled is not None:
                 meeting = settled
-                facts = self._facts(patch, changes, plan, meeting, before, after, target)
+                # What upstream has of the patch is the same as before it was settled.
+                moved = self._moved(changes, before, target, meeting)
+                facts = replace(
+                    facts,
+                    merge=meeting.kind,
+                    merge_detail=meeting.detail,
+                    findings=meeting_findings(changes, before, after, target, meeting, moved),
+                )
         return replace(meeting, facts=facts)
+
+    @staticmethod
+    def _moved(
+        changes: Iterable[Change], before: Overlay, target: Overlay, meeting: Meeting
+    ) -> Mapping[str, str]:
+        touched = dict.fromkeys((*meeting.changes, *meeting.stages))
+        return moved_paths(tuple(changes), before, target, touched)
 
     def _facts(
         self,
@@ -201,8 +211,7 @@ class Carrier:
         after: Overlay,
         target: Overlay,
     ) -> Facts:
-        touched = dict.fromkeys((*meeting.changes, *meeting.stages))
-        moved = moved_paths(changes, before, target, touched)
+        moved = self._moved(changes, before, target, meeting)
         in_place = plan.is_trivial or (
             meeting.kind is MergeKind.CLEAN and applies_in_place(patch.files, target, meeting.over(target))
         )
@@ -217,9 +226,6 @@ class Carrier:
             share = content.share * len(looked_at) / len(changes)
             content = replace(content, is_full=False, target_gone=False, share=share)
         findings = meeting_findings(looked_at, before, after, target, meeting, moved)
-        if meeting.by_person:
-            # Whoever settles a conflict chooses which side's lines to lose.
-            findings = tuple(finding for finding in findings if finding.kind not in _LOSSES)
         return Facts(
             merge=meeting.kind,
             merge_detail="; ".join(

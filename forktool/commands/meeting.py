@@ -9,10 +9,12 @@ from forktool.adapters.git_merge import Merge, Stages
 from forktool.adapters.rerere import has_markers
 from forktool.commands.replayed import Review
 from forktool.core.apply import Change
-from forktool.core.findings import Finding, find_problems
+from forktool.core.findings import Finding, FindingKind, find_problems
 from forktool.core.objects import Entry, Oid
 from forktool.core.tree import Overlay
 from forktool.core.verdict import Facts, MergeKind
+
+_LOSSES = frozenset({FindingKind.LOST_UPSTREAM, FindingKind.LOST_PATCH})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,4 +101,7 @@ def meeting_findings(
             upstream=target.read(there),
             merged=merged.read(there),
         )
+    if meeting.by_person:
+        # Whoever settles a conflict chooses which side's lines to lose.
+        return tuple(finding for finding in found if finding.kind not in _LOSSES)
     return tuple(found)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 from forktool.adapters.console import Console
 from forktool.adapters.git_store import GitStore
-from forktool.adapters.patchset_files import Patchset, finish_write, read_patchset
+from forktool.adapters.patchset_files import Patchset, finish_write, is_half_written, read_patchset
 from forktool.adapters.probes import Probes
 from forktool.adapters.state import State
 from forktool.adapters.upstream import Upstream
@@ -34,8 +34,15 @@ class Project:
         return read_patchset(self.path)
 
     def finish_write(self) -> bool:
-        """Finish a write of the patchset that was interrupted; whether there was one."""
-        was_half_way = finish_write(self.state)
+        """Finish a write of the patchset that was interrupted; whether there was one.
+
+        Raises:
+            LockedError: it is another forktool's, which is at it now.
+        """
+        if not is_half_written(self.state):
+            return False
+        with nullcontext() if self.state.is_locked else self.state.lock():
+            was_half_way = finish_write(self.state)
         if was_half_way:
             self.console.note("finished writing the patchset, which an earlier run left half-way")
         return was_half_way

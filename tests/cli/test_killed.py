@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
 import shutil
 import signal
@@ -282,3 +284,26 @@ def test_ctrl_c_of_the_whole_group_ends_130_and_leaves_the_old_patchset(
     assert program.returncode == 130
     assert not is_alive(program.pid)
     assert story.snapshot() == before
+
+
+def test_status_finishes_a_write_that_was_left_half_way_with_the_lock_only(story: Story) -> None:
+    series(story)
+    assert story.run("rebase", "v1.2").code == 0
+    new = story.snapshot()
+    staging = story.project / ".forktool/write"
+    (staging / "files").mkdir(parents=True)
+    (staging / "files/series").write_text("# half-way\n")
+    patchset = story.project / "patchset"
+    journal = {"patchset": str(patchset), "write": ["series"], "remove": [], "forget": []}
+    (staging / "journal.json").write_text(json.dumps(journal))
+
+    with (story.project / ".forktool/lock").open("a") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        refused = story.run("status")
+    assert refused.code == 4
+    assert "is in use by" in refused.err
+    assert story.snapshot() == new
+
+    assert story.run("status").code == 0
+    assert (patchset / "series").read_text() == "# half-way\n"
+    assert not (staging / "journal.json").exists()
