@@ -43,6 +43,8 @@ _DEFINITIONS = 5
 """Definitions that are searched for, two git processes each."""
 _CANDIDATES = 8
 """Files that are parsed for a definition: those that share most lines with it, and those that define its name."""
+_SAID = ("CONFLICT (content)", "CONFLICT (add/add)", "CONFLICT (modify/delete)")
+"""Git's messages that say no more than the kind of the conflict."""
 
 
 def explain(
@@ -139,6 +141,8 @@ class _Explanation:
         names = self._edited(path, before, after) if before is not None else ()
         ours = self._target.read(path) if is_text else None
         gone = [name for name in names if ours is None or find_definition(ours, name) is None]
+        moved = tuple(self._moved(gone, path, before)) if before is not None else ()
+        place = renamed_to or next((one.path for one in moved), None)
         return StopConflict(
             path=asked_path(path),
             kind=kind,
@@ -148,12 +152,13 @@ class _Explanation:
             deleted_by=deleted_by,
             moved_from=next((old for old, new in self._stop.moved.items() if new == path), None),
             renamed_to=renamed_to,
-            moved=tuple(self._moved(gone, path, before)) if before is not None else (),
+            moved=moved,
             commands=settling(
                 kind,
                 asked_path(path),
                 stages.ours.oid if stages.ours is not None else None,
                 stages.theirs.oid if stages.theirs is not None else None,
+                place=place,
             ),
         )
 
@@ -261,10 +266,8 @@ class _Explanation:
 
 
 def _speaks_of(message: str, path: str) -> bool:
-    """Whether git says more of a path's conflict than that there is one."""
-    is_more = message.startswith("CONFLICT") and not message.startswith(
-        ("CONFLICT (content)", "CONFLICT (add/add)")
-    )
+    """Whether git says more of a path's conflict than its kind does."""
+    is_more = message.startswith("CONFLICT") and not message.startswith(_SAID)
     return is_more and path in message
 
 

@@ -67,14 +67,26 @@ def asked_path(path: str) -> str:
     return _ASIDE.sub("", path)
 
 
-def settling(kind: ConflictKind, path: str, ours: Oid | None, theirs: Oid | None) -> tuple[str, ...]:
-    """The commands that settle a conflict without an editor, each with what it chooses after a `#`; () for text."""
+def settling(
+    kind: ConflictKind, path: str, ours: Oid | None, theirs: Oid | None, *, place: str | None = None
+) -> tuple[str, ...]:
+    """The commands that settle a conflict in no text, each with what it chooses after a `#`; () for text.
+
+    Args:
+        kind: of the conflict.
+        path: where it is.
+        ours: upstream's blob or commit.
+        theirs: the patch's.
+        place: where upstream has now what the patch changes, if that is known.
+    """
     name = shlex.quote(path)
     match kind:
         case ConflictKind.TEXT | ConflictKind.BOTH_ADDED:
             return ()
         case ConflictKind.DELETED_UPSTREAM:
+            there = () if place is None else (_settled_there(name, shlex.quote(place)),)
             return (
+                *there,
                 f"git rm {name}  # leave it deleted",
                 f"git add {name}  # keep it, as the patch has it",
             )
@@ -101,6 +113,10 @@ def settling(kind: ConflictKind, path: str, ours: Oid | None, theirs: Oid | None
             )
         case ConflictKind.MOVED_UPSTREAM | ConflictKind.MOVED_BY_PATCH:
             return (f"git add {name}  # keep it here", f"git rm {name}  # do without it here")
+
+
+def _settled_there(name: str, there: str) -> str:
+    return f"git add {there} && git rm {name}  # once the change is made in the former"
 
 
 def pull_requests_url(repository: str | None, slug: object = None) -> str | None:
