@@ -53,7 +53,7 @@ def test_rebase_answers_in_the_form_that_is_promised(story: Story) -> None:
 
     document = story.run("rebase", "v1.1", "--json").document
 
-    assert list(document) == ["base", "onto", "complete", "patches"]
+    assert list(document) == ["base", "onto", "complete", "patches", "stop"]
     assert (document["base"], document["onto"], document["complete"]) == ("v1.0", "v1.1", False)
     assert [patch["name"] for patch in document["patches"]] == ["carried", "doubles", "stops", "behind"]
     for patch in document["patches"]:
