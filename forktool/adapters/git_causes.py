@@ -109,7 +109,7 @@ def _causes(text: bytes) -> tuple[Cause, ...]:
             continue
         oid, date, message = fields
         read = read_message(message)
-        found[Oid(oid)] = Cause(oid=Oid(oid), date=date, subject=read.title, number=read.number)
+        found[Oid(oid)] = Cause(oid=Oid(oid), date=date, subject=read.title.strip(), number=read.number)
     return tuple(found.values())
 
 

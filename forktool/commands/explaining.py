@@ -41,6 +41,8 @@ _REGIONS = 6
 """Conflicts of which the causes are looked up, a git process each."""
 _DEFINITIONS = 5
 """Definitions that are searched for, two git processes each."""
+_LARGE = 4_000_000
+"""Bytes of a file above which lines are not followed from one version to another."""
 _CANDIDATES = 8
 """Files that are parsed for a definition: those that share most lines with it, and those that define its name."""
 _SAID = ("CONFLICT (content)", "CONFLICT (add/add)", "CONFLICT (modify/delete)")
@@ -192,7 +194,7 @@ class _Explanation:
         wanted: dict[tuple[str, int], Lines] = {}
         for path in self._outcome.conflicts:
             marked, ours = self._stop.texts.get(path), self._target.read(path)
-            if marked is None or ours is None:
+            if marked is None or ours is None or len(marked) > _LARGE:
                 continue
             for region in regions(marked)[: _REGIONS - len(wanted)]:
                 wanted[path, region.line] = self._lines(path, marked, region, ours)
@@ -224,7 +226,7 @@ class _Explanation:
 
     def _edited(self, path: str, before: bytes, after: bytes | None) -> tuple[str, ...]:
         """The definitions of the file on the base that the patch edits."""
-        if not is_python(path) or after is None:
+        if not is_python(path) or after is None or len(before) > _LARGE:
             return ()
         found: dict[str, None] = {}
         for change in changes(before, after):
@@ -273,7 +275,7 @@ def _speaks_of(message: str, path: str) -> bool:
 
 def _definition(path: str, marked: bytes, region: Region, before: bytes, after: bytes) -> str:
     """The definition that the patch edits at a conflict: what the base calls it."""
-    if not is_python(path):
+    if not is_python(path) or len(marked) > _LARGE:
         return ""
     if region.theirs:
         text, source, at, lines = side(marked, lambda one: one.theirs), after, region.theirs_at, region.theirs

@@ -15,6 +15,9 @@ _BUDGET = 60
 """Lines of all sides of all conflicts together, at least `_LEAST` a side."""
 _LEAST = 6
 _CAUSES = 5
+_HEAD = 40
+_BEFORE = 20
+"""Characters of a long line that are shown at its beginning, and before the place where it differs."""
 
 
 def stop_lines(stop: Explained, *, pull_requests: str | None) -> list[str]:
@@ -39,6 +42,8 @@ def stop_lines(stop: Explained, *, pull_requests: str | None) -> list[str]:
         lines.append("")
         lines += _conflict_head(conflict, pull_requests)
         for number, region in enumerate(conflict.regions):
+            if number:
+                lines.append("")
             if not left:
                 more = len(conflict.regions) - number
                 lines.append(f"… {more} more {_plural(more, 'conflict')} in {conflict.path}")
@@ -93,7 +98,7 @@ def _region(region: StopRegion, conflict: StopConflict, stop: Explained, limit: 
         lines.append(f"  {marker}")
         whole = text.splitlines()
         kept = _kept(text, other, limit) if len(whole) > limit else range(len(whole))
-        lines += _side(whole, kept, conflict.path, at)
+        lines += _side(whole, kept, conflict.path, at, other.splitlines())
         at += len(whole) + 1
     lines.append(_cut(f"  >>>>>>> patch {stop.outcome.name}"))
     return lines
@@ -122,8 +127,16 @@ def _kept(text: str, other: str, limit: int) -> Sequence[int]:
     return sorted(kept)
 
 
-def _side(whole: Sequence[str], kept: Sequence[int], path: str, at: int) -> list[str]:
-    """The lines of one side, and how many are left out between them; `at` is its first line in the work tree."""
+def _side(whole: Sequence[str], kept: Sequence[int], path: str, at: int, other: Sequence[str]) -> list[str]:
+    """The lines of one side, and how many are left out between them.
+
+    Args:
+        whole: all its lines.
+        kept: the indexes of those that are shown.
+        path: the file.
+        at: the line of the first one in the work tree.
+        other: the version that it is to be compared with.
+    """
     lines: list[str] = []
     before = -1
     is_told = False
@@ -134,9 +147,26 @@ def _side(whole: Sequence[str], kept: Sequence[int], path: str, at: int) -> list
             lines.append(f"  … {left_out} {_plural(left_out, 'line')}{see}")
             is_told = True
         if place < len(whole):
-            lines.append(_cut(f"  {whole[place].expandtabs(4)}"))
+            lines.append(_code(whole[place], other))
         before = place
     return lines
+
+
+def _code(line: str, other: Sequence[str]) -> str:
+    """A line of a file; of a long one its beginning, and where it differs from the other version's line."""
+    shown = f"  {line.expandtabs(4)}"
+    if len(shown) <= WIDTH or line in other:
+        return _cut(shown)
+    same = max((_common(shown, f"  {one.expandtabs(4)}") for one in other), default=0)
+    start = min(same - _BEFORE, len(shown) - (WIDTH - _HEAD - 1))
+    return _cut(f"{shown[:_HEAD]}…{shown[start:]}" if start > _HEAD else shown)
+
+
+def _common(one: str, other: str) -> int:
+    """How many characters two lines share at their start."""
+    return next(
+        (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
 
 
 def _causes(head: str, causes: Sequence[Cause], pull_requests: str | None) -> list[str]:

@@ -245,6 +245,22 @@ def test_the_same_commits_are_not_listed_twice_in_a_row() -> None:
     assert "    … and 2 more" in lines
 
 
+def test_a_long_line_is_shown_where_it_differs() -> None:
+    call = "    result = compute(" + "argument, " * 20 + "last"
+    texts = {"base": f"{call})\n", "patch": f"{call}=1)\n"}
+    one = StopRegion(line=1, definition="", upstream="x\n", **texts)
+
+    lines = stop_lines(
+        explained(StopConflict(path="a.py", kind=ConflictKind.TEXT, regions=(one,))), pull_requests=None
+    )
+
+    base, patch = (line for line in lines if "result" in line)
+    assert base.startswith("      result = compute(argument, argumen…")
+    assert base.endswith("argument, last)")
+    assert patch.endswith("argument, last=1)")
+    assert len(base) <= 100
+
+
 def test_no_line_of_a_stop_is_wider_than_a_terminal() -> None:
     wide = StopConflict(
         path="a.py",
