@@ -42,8 +42,9 @@ _LOOSE_LIMIT = 64
 _BLOBS_KEPT = 1 << 25
 """Bytes of blobs that are kept in memory."""
 
+MEMORY = Path("/dev/shm")  # noqa: S108 - only folders of our own are made in it
 _MEMORY_NEEDED = 1 << 30
-"""Bytes free in /dev/shm before scratch objects go there: a container may have 64 MB."""
+"""Bytes free in it before scratch objects go there: a container may have 64 MB."""
 
 _KEPT = ("GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS", "GIT_EXEC_PATH")
 
@@ -365,10 +366,9 @@ class GitStore:
 
 def _scratch_folder() -> Path | None:
     """Memory where there is plenty: a thousand small files are deleted in no time there. None leaves it to TMPDIR."""
-    memory = Path("/dev/shm")  # noqa: S108 - mkdtemp makes a private folder in it
-    if not os.access(memory, os.W_OK | os.X_OK):
+    if not os.access(MEMORY, os.W_OK | os.X_OK):
         return None
-    return memory if shutil.disk_usage(memory).free > _MEMORY_NEEDED else None
+    return MEMORY if shutil.disk_usage(MEMORY).free > _MEMORY_NEEDED else None
 
 
 class GitTree:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from forktool.adapters import git_store
 from forktool.cli import main
 from tests.support.story import Story
 
@@ -86,11 +87,22 @@ def series(story: Story) -> None:
     story.release("v1.1", {"a.py": TEXT.replace("line_10 = 10", "line_10 = 0x0A")})
 
 
+@pytest.fixture(autouse=True)
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A place for scratch objects that no other test uses: what is swept there is an act too, and they are counted."""
+    (tmp_path / "memory").mkdir()
+    monkeypatch.setattr(git_store, "MEMORY", tmp_path / "memory")
+
+
 class Saved:
     """A project to come back to, again and again."""
 
     def __init__(self, story: Story) -> None:
-        self._folders = [story.project / "patchset", story.project / ".forktool"]
+        self._folders = [
+            story.project / "patchset",
+            story.project / ".forktool",
+            story.project.parent / "memory",
+        ]
         self._copy = Path(tempfile.mkdtemp(dir=story.project.parent))
         for folder in self._folders:
             shutil.copytree(folder, self._copy / folder.name, symlinks=True)
