@@ -130,7 +130,7 @@ class Carrier:
                     texts=meeting.texts,
                     messages=meeting.messages,
                     sides={path: (before.read(path), after.read(path)) for path in paths},
-                    moved=self._moved(changes, before, target, meeting),
+                    moved=self._moved_paths(changes, before, target, meeting),
                 )
             steps.append(
                 Step(
@@ -185,7 +185,7 @@ class Carrier:
             if settled is not None:
                 meeting = settled
                 # What upstream has of the patch is the same as before it was settled.
-                moved = self._moved(changes, before, target, meeting)
+                moved = self._moved_paths(changes, before, target, meeting)
                 facts = replace(
                     facts,
                     merge=meeting.kind,
@@ -195,7 +195,7 @@ class Carrier:
         return replace(meeting, facts=facts)
 
     @staticmethod
-    def _moved(
+    def _moved_paths(
         changes: Iterable[Change], before: Overlay, target: Overlay, meeting: Meeting
     ) -> Mapping[str, str]:
         touched = dict.fromkeys((*meeting.changes, *meeting.stages))
@@ -211,7 +211,7 @@ class Carrier:
         after: Overlay,
         target: Overlay,
     ) -> Facts:
-        moved = self._moved(changes, before, target, meeting)
+        moved = self._moved_paths(changes, before, target, meeting)
         in_place = plan.is_trivial or (
             meeting.kind is MergeKind.CLEAN and applies_in_place(patch.files, target, meeting.over(target))
         )
