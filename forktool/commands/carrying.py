@@ -189,7 +189,7 @@ class Carrier:
                 facts = replace(
                     facts,
                     merge=meeting.kind,
-                    merge_detail=meeting.detail,
+                    merge_detail=self._detail(meeting, changes, before, after, target),
                     findings=meeting_findings(changes, before, after, target, meeting, moved),
                 )
         return replace(meeting, facts=facts)
@@ -228,9 +228,7 @@ class Carrier:
         findings = meeting_findings(looked_at, before, after, target, meeting, moved)
         return Facts(
             merge=meeting.kind,
-            merge_detail="; ".join(
-                filter(None, (meeting.detail, *self._unread(looked_at, before, after, target)))
-            ),
+            merge_detail=self._detail(meeting, looked_at, before, after, target),
             in_place=in_place,
             content=content,
             absorbed=() if plan.is_trivial else self._absorbed(patch, changes, before, after, moved, content),
@@ -240,6 +238,17 @@ class Carrier:
             decision=self._decisions.get(patch.name),
             by_hand=patch.name in self._settled,
         )
+
+    def _detail(
+        self,
+        meeting: Meeting,
+        changes: Iterable[Change],
+        before: Overlay,
+        after: Overlay,
+        target: Overlay,
+    ) -> str:
+        """How the merge went, and what of it could not be looked at."""
+        return "; ".join(filter(None, (meeting.detail, *self._unread(changes, before, after, target))))
 
     def _unread(
         self, changes: Iterable[Change], before: Overlay, after: Overlay, target: Overlay
