@@ -14,7 +14,8 @@ from benchmarks.measure import IDENTITY, Contestant, Sample, compare, git, show
 from benchmarks.synthetic import BASE, ONTO, Scene, Synthetic
 from benchmarks.workshop import FORKTOOL
 
-_LENGTHS = (1000, 5000)
+_RUNS = {1000: 3, 5000: 1}
+"""Patches of a series, and how often each contestant runs: git takes a minute and more for the long one."""
 _DRY, _WRITES = "forktool rebase --dry-run", "forktool rebase"
 
 
@@ -82,9 +83,9 @@ def _contestants(synthetic: Synthetic, *, expected: int = 0) -> list[Contestant]
 
 def _series(folder: Path) -> None:
     by_length: dict[int, dict[str, Sample]] = {}
-    for count in _LENGTHS:
+    for count, runs in _RUNS.items():
         synthetic = _made(folder, f"series-{count}", Scene(patches=count, moved=count // 200))
-        by_length[count] = compare(_contestants(synthetic), runs=3, warm_up=False)
+        by_length[count] = compare(_contestants(synthetic), runs=runs, warm_up=False)
         show(f"{count} patches on 10,000 files, {count // 200} moved upstream", by_length[count], ours=_DRY)
     _show_growth(by_length)
 
@@ -101,9 +102,9 @@ def _show_growth(by_length: dict[int, dict[str, Sample]]) -> None:
 def _commands(folder: Path) -> None:
     """Every other command that touches each patch."""
     by_length: dict[int, dict[str, Sample]] = {}
-    for count in _LENGTHS:
+    for count, runs in _RUNS.items():
         synthetic = _made(folder, f"series-{count}", Scene(patches=count, moved=count // 200))
-        by_length[count] = compare(_other_commands(synthetic), runs=3, warm_up=False)
+        by_length[count] = compare(_other_commands(synthetic), runs=runs, warm_up=False)
         show(f"Other commands, {count} patches", by_length[count], ours="check")
     _show_growth(by_length)
 

@@ -161,6 +161,8 @@ class _Import:
         self._user: tuple[str, str] | None = None
         self._texts: dict[PatchName, bytes] = {}
         self._later: list[Patch] = []
+        self._last: PatchName | None = None
+        self._taken = {*patchset.series.names, *(file.stem for file in patchset.path.glob("*.patch"))}
         self.imported: list[_Imported] = []
         self.refused: list[_Refused] = []
 
@@ -173,6 +175,7 @@ class _Import:
         for patch in before:
             self._add_own(chain, patch)
             self._texts[patch.name] = patch.text
+            self._last = patch.name
         start = chain.result().tip
         failed: set[str] = set()
         for item in offered:
@@ -207,8 +210,7 @@ class _Import:
     def _tried(self, item: Offered) -> Adopted:
         """Adopt on a layer of its own, so that a refusal leaves nothing behind."""
         label = self._tree.label
-        last = [*self._texts, *(done.patch.name for done in self.imported)][-1:]
-        layer = Overlay(self._overlay, label=f"{label} with {last[0]}" if last else label)
+        layer = Overlay(self._overlay, label=f"{label} with {self._last}" if self._last else label)
         adopted = adopt_files(item.files, layer, source=item.source, folders=self._folders)
         if not adopted.changes:
             raise RefusedError(item.source, item.line, f"it changes nothing in {layer.label}")
@@ -226,6 +228,8 @@ class _Import:
         patch = self._patch(item, adopted)
         chain.add(patch, {change.path: change.after for change in adopted.changes}, self._overlay)
         self.imported.append(_Imported(patch=patch, notes=(*item.notes, *adopted.notes)))
+        self._taken.add(patch.name)
+        self._last = patch.name
         return True
 
     def _judged(self, item: Offered, error: RefusedError) -> _Refused:
@@ -264,13 +268,11 @@ class _Import:
 
     def _name(self, item: Offered, message: str) -> PatchName:
         path = self._patchset.path
-        taken: set[str] = {*self._patchset.series.names, *(done.patch.name for done in self.imported)}
-        wanted = self._options.name
+        taken, wanted = self._taken, self._options.name
         if wanted is not None:
             if wanted in taken or self._patchset.file(wanted).exists():
                 raise RequestError(f"{path} has a patch {wanted} already", hint="choose another --name")
             return wanted
-        taken |= {file.stem for file in path.glob("*.patch")}
         if item.name is not None:
             try:
                 if item.name not in taken:
