@@ -190,7 +190,7 @@ class Carrier:
                     facts,
                     merge=meeting.kind,
                     merge_detail=self._detail(meeting, changes, before, after, target),
-                    findings=meeting_findings(changes, before, after, target, meeting, moved),
+                    findings=meeting_findings(changes, before, after, target, meeting, moved, patch.renames),
                 )
         return replace(meeting, facts=facts)
 
@@ -225,7 +225,7 @@ class Carrier:
             # Upstream has nothing of the other paths.
             share = content.share * len(looked_at) / len(changes)
             content = replace(content, is_full=False, target_gone=False, share=share)
-        findings = meeting_findings(looked_at, before, after, target, meeting, moved)
+        findings = meeting_findings(looked_at, before, after, target, meeting, moved, patch.renames)
         return Facts(
             merge=meeting.kind,
             merge_detail=self._detail(meeting, looked_at, before, after, target),

@@ -75,6 +75,7 @@ def meeting_findings(
     target: Overlay,
     meeting: Meeting,
     moved: Mapping[str, str],
+    renamed: Mapping[str, str],
 ) -> tuple[Finding, ...]:
     """What looks wrong in the paths that upstream changed as well; nothing where a conflict is to be settled first.
 
@@ -85,6 +86,7 @@ def meeting_findings(
         target: the new tree with the patches carried so far.
         meeting: what the patch sets there.
         moved: where upstream moved the patch's files.
+        renamed: where the patch moves files itself.
     """
     if meeting.kind is MergeKind.CONFLICT:
         return ()
@@ -94,12 +96,13 @@ def meeting_findings(
         there = moved.get(change.path, change.path)
         if target.entry(there) == change.before:
             continue
+        goes_to = renamed.get(change.path) if change.after is None else None
         found += find_problems(
-            there,
+            goes_to or there,
             base=before.read(change.path),
-            patched=after.read(change.path),
+            patched=after.read(goes_to or change.path),
             upstream=target.read(there),
-            merged=merged.read(there),
+            merged=merged.read(goes_to or there),
         )
     if meeting.by_person:
         # Whoever settles a conflict chooses which side's lines to lose.

@@ -27,7 +27,7 @@ class Need(StrEnum):
     CONTENTS = "contents"
     """The three contents of the paths themselves are enough."""
     WHOLE_TREE = "whole tree"
-    """Upstream removed or moved something: git must look for renames in the whole trees."""
+    """Upstream or the patch moved or removed something: git must look for renames in the whole trees."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,6 +58,7 @@ def plan_replay(changes: Sequence[Change], base: SourceTree, onto: SourceTree) -
     already: list[str] = []
     need = Need.NOTHING
     both_gone = _both_removed(changes, onto)
+    adds = any(change.before is None for change in changes)
     for change in changes:
         there = onto.entry(change.path)
         if there == change.before and not both_gone and not _no_room(change, base, onto):
@@ -66,7 +67,7 @@ def plan_replay(changes: Sequence[Change], base: SourceTree, onto: SourceTree) -
             already.append(change.path)
         else:
             unsettled.append(change.path)
-            if both_gone or _needs_whole_tree(change, there):
+            if both_gone or _needs_whole_tree(change, there, adds=adds):
                 need = Need.WHOLE_TREE
             elif need is Need.NOTHING:
                 need = Need.CONTENTS
@@ -77,8 +78,11 @@ def plan_replay(changes: Sequence[Change], base: SourceTree, onto: SourceTree) -
     return Plan(settled=settled, unsettled=tuple(unsettled), already=tuple(already), need=need)
 
 
-def _needs_whole_tree(change: Change, there: Entry | None) -> bool:
-    return there is None or (change.before is None and not _is_content(there))
+def _needs_whole_tree(change: Change, there: Entry | None, *, adds: bool) -> bool:
+    """Whether git must look for renames: upstream's of this path, or the patch's own of a file that upstream edited."""
+    if there is None or (change.before is None and not _is_content(there)):
+        return True
+    return adds and change.after is None
 
 
 def _is_content(entry: Entry) -> bool:

@@ -61,6 +61,15 @@ class Patch:
         return tuple(dict.fromkeys(path for file in self.files for path in file.paths))
 
     @cached_property
+    def renames(self) -> dict[str, str]:
+        """The files that it moves: old path to new path."""
+        return {
+            file.old_path: file.new_path
+            for file in self.files
+            if file.old_path is not None and file.new_path not in (None, file.old_path) and not file.is_copy
+        }
+
+    @cached_property
     def added(self) -> int:
         """How many lines it adds."""
         return sum(file.count(b"+") for file in self.files)
