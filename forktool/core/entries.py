@@ -72,6 +72,11 @@ class Entry:
         inside = b"".join(member.emit() for member in self.members)
         return self.lead + self.head + inside + self.tail + (b"," if self.comma else b"") + self.after
 
+    @property
+    def starts_group(self) -> bool:
+        """Whether a blank line is above it."""
+        return any(not line.strip() for line in self.lead.splitlines())
+
     def same(self, other: Entry) -> bool:
         """Whether another entry says the same, its lead included but for blank lines."""
         return self.text == other.text and _without_blanks(self.lead) == _without_blanks(other.lead)
@@ -282,6 +287,9 @@ class _Members:
             at = max((order.index(key) for key in before if key in self._ours), default=-1)
         while at + 1 < len(order) and order[at + 1] not in self._base:
             if self._is_sorted and order[at + 1] > entry.key:
+                break
+            following = self._ours[order[at + 1]]
+            if following is not None and following.starts_group and not entry.starts_group:
                 break
             at += 1
         return at

@@ -216,6 +216,12 @@ beta==2  # why
             id="a-requirement-behind-one-that-went",
         ),
         pytest.param(
+            "constraints.txt", "b==1\na==1\n",
+            "b==1\nd==1\n\n# group\ne==1\nf==1\na==1\n", "b==1\nc==1\na==1\n",
+            "b==1\nd==1\nc==1\n\n# group\ne==1\nf==1\na==1\n",
+            id="before-a-group-of-its-own",
+        ),
+        pytest.param(
             "constraints.txt", "a==1\nc==1\ne==1\ng==1\n",
             "a==1\nc==1\nd==1\ne==1\ng==1\n", "a==1\nb==1\nc==1\ncc==1\ne==1\ng==1\n",
             "a==1\nb==1\nc==1\ncc==1\nd==1\ne==1\ng==1\n",
