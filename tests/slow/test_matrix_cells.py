@@ -145,6 +145,11 @@ def test_the_other_cells_pass_too(workshop: Workshop) -> None:
         "kimi-k2-tiny.eagle3.tp1.cpu": "passed",
         "llama-tiny.eagle3.tp1.cpu": "passed",
     }
+    kimi = numbers(cells["kimi-k2-tiny.eagle3.tp1.cpu"], "accepted")
+    assert kimi["drafted"] == 195
+    assert kimi["accepted"] in range(124, 131)
+    llama = numbers(cells["llama-tiny.eagle3.tp1.cpu"], "accepted")
+    assert llama["accepted"] in range(105, 114)
 
 
 def sabotaged(workshop: Workshop, tmp_path: Path, name: str) -> tuple[Path, Path]:
