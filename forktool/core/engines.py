@@ -69,6 +69,10 @@ class Vllm:
             )
         )
 
+    def kills_itself(self, line: str) -> bool:  # noqa: ARG002 - the Protocol's
+        """See `Engine.kills_itself`: it ends by its own errors."""
+        return False
+
     def question(self, model: str, prompt: Prompt, *, tokens: int, likeliest: int) -> Question:
         """See `Engine.question`: `/v1/completions`, whose answers hold token ids where they are asked for.
 
@@ -189,6 +193,10 @@ class Sglang:
     def lacks(self, line: str) -> bool:
         """See `Engine.lacks`."""
         return bool(re.search(r"NotImplementedError: .*not supported", line))
+
+    def kills_itself(self, line: str) -> bool:
+        """See `Engine.kills_itself`: `launch_phase_sigquit_handler` of entrypoints/engine.py and its like."""
+        return "Received sigquit from a child process" in line
 
     def question(self, model: str, prompt: Prompt, *, tokens: int, likeliest: int) -> Question:  # noqa: ARG002
         """See `Engine.question`: `/generate`, since the OpenAI endpoints of SGLang give no token ids.

@@ -136,6 +136,9 @@ class Engine(Protocol):
     def lacks(self, line: str) -> bool:
         """Whether a log line says that this backend does not have the feature at all."""
 
+    def kills_itself(self, line: str) -> bool:
+        """Whether a log line says that the server will end all its processes by SIGKILL, its own first one too."""
+
     def question(self, model: str, prompt: Prompt, *, tokens: int, likeliest: int) -> Question:
         """Ask for a greedy answer of exactly `tokens` tokens, with the log-probabilities of the likeliest ones."""
 
@@ -152,7 +155,7 @@ class Engine(Protocol):
 
 _OUT_OF_MEMORY = re.compile(
     r"OutOfMemoryError|out of memory|No available memory for the cache|larger than the available KV cache"
-    r"|Cannot allocate memory|Free memory on device .* is less than desired",
+    r"|Cannot allocate memory|Not enough memory\. Please try|Free memory on device .* is less than desired",
     re.IGNORECASE,
 )
 _PREFIX = re.compile(
@@ -215,7 +218,7 @@ def explain_start(
     memory = next((bare(line).strip() for line in lines if _OUT_OF_MEMORY.search(line)), None)
     if memory is not None:
         return StartReport(kind=StartFailure.OUT_OF_MEMORY, cause=memory)
-    if returncode == SIGKILL:
+    if returncode == SIGKILL and not any(engine.kills_itself(line) for line in lines):
         return StartReport(
             kind=StartFailure.OUT_OF_MEMORY,
             cause="killed by signal 9, which forktool did not send: most likely the host ran out of memory",

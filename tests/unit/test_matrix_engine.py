@@ -93,6 +93,27 @@ def test_a_kill_that_was_not_ours_is_most_likely_memory() -> None:
     assert explained(LOADING, returncode=-9)[0] is StartFailure.OUT_OF_MEMORY
 
 
+# SGLang 0.5.9, whose scheduler failed; shortened.
+SIGQUIT = """\
+[2026-11-29 20:29:05] Load weight begin. avail mem=20.04 GB
+[2026-11-29 20:29:05] Scheduler hit an exception: Traceback (most recent call last):
+    raise RuntimeError(f"{len(active_drivers)} active drivers ({active_drivers}). There should only be one.")
+RuntimeError: 0 active drivers ([]). There should only be one.
+
+[2026-11-29 20:29:05] Received sigquit from a child process. It usually means the child failed.
+"""
+
+
+def test_a_server_that_kills_itself_did_not_run_out_of_memory() -> None:
+    found = explain_start(ENGINES["sglang"], SIGQUIT.splitlines(), returncode=-9)
+    assert (found.kind, found.cause) == (
+        StartFailure.DIED,
+        "RuntimeError: 0 active drivers ([]). There should only be one.",
+    )
+    bare_kill = explain_start(ENGINES["sglang"], SIGQUIT.splitlines()[:1], returncode=-9)
+    assert bare_kill.kind is StartFailure.OUT_OF_MEMORY
+
+
 def test_a_server_that_still_runs_has_timed_out() -> None:
     kind, cause = explained(
         f"{LOADING}\n(EngineCore pid=2) INFO 11-29 17:57:08 [x.py:1] Loading weights\n", None
