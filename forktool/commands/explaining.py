@@ -6,6 +6,7 @@ All of it is for a person to read; none of it decides anything.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 
 from forktool.adapters.git_causes import GitCauses, Lines
@@ -18,7 +19,14 @@ from forktool.commands.project import Project
 from forktool.commands.replayed import Replayed, Stop
 from forktool.core.diff import split_lines
 from forktool.core.lines import changes
-from forktool.core.moved import Moved, edited_definitions, find_definition, find_moved, search_words
+from forktool.core.moved import (
+    Moved,
+    edited_definitions,
+    find_definition,
+    find_moved,
+    kept_elsewhere,
+    search_words,
+)
 from forktool.core.objects import Oid
 from forktool.core.stop import (
     Cause,
@@ -35,7 +43,7 @@ from forktool.core.trailers import first_value
 from forktool.core.tree import Overlay
 from forktool.core.upstream_config import History, SourceKind
 from forktool.core.verdict import Outcome
-from forktool.core.zdiff3 import Region, line_in, regions, side
+from forktool.core.zdiff3 import Region, line_in, regions, side, zealous
 
 _REGIONS = 6
 """Conflicts of which the causes are looked up, a git process each."""
@@ -144,6 +152,8 @@ class _Explanation:
         ours = self._target.read(path) if is_text else None
         gone = [name for name in names if ours is None or find_definition(ours, name) is None]
         moved = tuple(self._moved(gone, path, before)) if before is not None else ()
+        if marked is not None and before is not None and after is not None and ours is not None:
+            moved += tuple(self._elsewhere(path, marked, before, after, ours))
         place = renamed_to or next((one.path for one in moved), None)
         return StopConflict(
             path=asked_path(path),
@@ -243,6 +253,21 @@ class _Explanation:
             found = self._searched.get(name)
             if found is not None:
                 yield found
+
+    def _elsewhere(
+        self, path: str, marked: bytes, before: bytes, after: bytes, ours: bytes
+    ) -> Iterator[Moved]:
+        """The definitions that upstream still has in the file, but not at the conflict; with lines of the work tree."""
+        text = side(marked, lambda conflict: conflict.ours)
+        told: set[str] = set()
+        for region in regions(marked)[:_REGIONS]:
+            name = _definition(path, marked, region, before, after)
+            if not name or name in told:
+                continue
+            told.add(name)
+            found = kept_elsewhere(name, before, path, ours, line_in(ours, text, region.ours_at))
+            if found is not None:
+                yield replace(found, line=line_in(zealous(marked), ours, found.line))
 
     def _search(self, name: str, path: str, before: bytes) -> Moved | None:
         tree = self._tree

@@ -100,6 +100,23 @@ def find_moved(name: str, source: bytes, path: str, candidates: Mapping[str, byt
     return best[1] if best is not None else None
 
 
+def kept_elsewhere(name: str, source: bytes, path: str, new: bytes, line: int) -> Moved | None:
+    """A definition that its file still has, but not around a line of its new version; None where it is there or gone.
+
+    Args:
+        name: its dotted name.
+        source: the old file.
+        path: of the new file.
+        new: the new file.
+        line: 1-based, in the new file.
+    """
+    wanted, there = find_definition(source, name), find_definition(new, name)
+    if wanted is None or there is None or there.start_line <= line <= there.end_line + 1:
+        return None
+    likeness = _likeness(_body(source, wanted), _body(new, there))
+    return Moved(name=name, path=path, new_name=name, line=there.start_line, likeness=likeness)
+
+
 def _body(source: bytes, one: Definition) -> Counter[bytes]:
     """The telling lines of a definition, without its own header, which says its name."""
     lines = normal_lines(source)[one.start_line - 1 : one.end_line]

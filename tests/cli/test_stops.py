@@ -499,6 +499,29 @@ def test_a_method_that_upstream_renamed_is_found(story: Story) -> None:
     ]
 
 
+def test_a_definition_that_is_further_down_now_is_pointed_at(story: Story) -> None:
+    def lines(name: str) -> str:
+        return "".join(f"        {name}_{number} = self.step({number})\n" for number in range(6))
+
+    head, tail = "class Model:\n", "        return self.done()\n"
+    forward = f"    def forward(self, x):\n{lines('go')}{tail}"
+    start(story, {"model.py": head + forward})
+    patched = forward.replace("go_3 = self.step(3)", "go_3 = self.step(33)")
+    story.patch("step", {"model.py": head + patched})
+    embed = f"    def embed(self, y):\n{lines('up')}{tail}\n"
+    moved = "    def forward(self, x, scale):\n        y = self.embed(x)\n" + lines("go").replace(
+        "step", "leap"
+    )
+    story.release("v1.1", {"model.py": head + embed + moved + tail})
+
+    stop = story.run("rebase", "v1.1", "--json").document["stop"]
+
+    there = stop["conflicts"][0]["moved_to"]
+    text = (work(story) / "model.py").read_text().splitlines()
+    assert [(one["definition"], one["name"]) for one in there] == [("Model.forward", "Model.forward")]
+    assert text[there[0]["line"] - 1] == "    def forward(self, x, scale):"
+
+
 def test_a_file_that_was_moved_and_changed_past_recognition_is_followed_commit_by_commit(
     story: Story,
 ) -> None:
