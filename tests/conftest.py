@@ -10,8 +10,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
+from tests.support.budget import DEEP
 from tests.support.story import Story
+
+settings.register_profile(DEEP)
 
 
 def pytest_configure() -> None:

@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from forktool.core.elements import ElementKind, elements, located_elements
-from forktool.core.lines import changes, is_telling, normal_lines
+from forktool.core.lines import changes, has_words, is_telling, normal_lines
 from forktool.core.syntax import (
     definitions,
     has_syntax_error,
@@ -271,7 +271,7 @@ class _Four:
         doubled = {
             line
             for line, count in self._merged.items()
-            if count > self._upstream[line] and count > self._patched[line] and self._tells(line)
+            if count > self._upstream[line] and count > self._patched[line] and has_words(line)
         }
         if not doubled:
             return
@@ -281,11 +281,10 @@ class _Four:
         )
         lines, scope_of = normal_lines(self.patched), scopes(self.patched)
         for change in changes(self.base, self.patched):
-            block = [
-                (scope_of(at), lines[at])
-                for at in range(change.new_start, change.new_end)
-                if self._tells(lines[at])
-            ]
+            said = [(scope_of(at), lines[at]) for at in range(change.new_start, change.new_end)]
+            said = [key for key in said if has_words(key[1])]
+            # Of a block that holds nothing but comments, they are what it says.
+            block = [key for key in said if self._tells(key[1])] or said
             twice = [
                 key
                 for key in block

@@ -48,9 +48,14 @@ def normal_lines(source: bytes) -> tuple[bytes, ...]:
     return tuple(b" ".join(line.split()).removesuffix(b",") for line in lines)
 
 
+def has_words(line: bytes) -> bool:
+    """Whether a normalised line has words, be it a comment: no bracket, no blank, no bare keyword."""
+    return line not in _TRIVIAL and _TELLING.search(line) is not None
+
+
 def is_telling(path: str, line: bytes) -> bool:
     """Whether a normalised line says something: no bracket, no blank, no bare keyword, no comment."""
-    if line in _TRIVIAL or _TELLING.search(line) is None:
+    if not has_words(line):
         return False
     if PurePosixPath(path).suffix in _SLASHES:
         return not line.startswith((b"//", b"/*", b"* "))
