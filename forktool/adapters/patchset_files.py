@@ -177,14 +177,19 @@ def _with_dropped(previous: bytes, dropped: tuple[DroppedPatch, ...]) -> bytes:
     for patch in dropped:
         entry = tomlkit.table()
         entry["name"] = str(patch.name)
-        entry["subject"] = patch.subject
+        entry["subject"] = _utf_8(patch.subject)
         entry["tag"] = patch.tag
         entry["verdict"] = patch.verdict
         evidence = tomlkit.array()
-        evidence.extend(patch.evidence)
+        evidence.extend(_utf_8(line) for line in patch.evidence)
         entry["evidence"] = evidence.multiline(multiline=True)
         entries.append(entry)
     return tomlkit.dumps(document).encode()
+
+
+def _utf_8(text: str) -> str:
+    """The text with escapes for what is not UTF-8, such as a path that it names."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def write_change(path: Path, change: Change, state: State, *, forget: tuple[str, ...] = ()) -> None:

@@ -148,8 +148,9 @@ def test_a_rebase_to_its_end(world: World, which: int, how: str) -> None:
             assert fork.snapshot() == before, "a stop changes nothing"
             assert fork.run("rebase", "--abort").code == 0
             assert fork.snapshot() == before
-            assert fork.state_files() == {"README.md": fork.state_files().get("README.md")}
-            assert fork.run("rebase", tag, "--json") == ran
+            assert fork.state_files().keys() == {".gitignore", "README"}, list(fork.state_files())
+            again = fork.run("rebase", tag, "--json")
+            assert (again.code, again.out) == (ran.code, ran.out)
             colleague = fork.clone("colleague")
         _verdicts_are_true(world, ran, tag)
         is_by_texts, ran = _finish(fork, ran, how)

@@ -108,7 +108,7 @@ class Fork:
         found = {}
         for file in sorted(self.state.rglob("*")):
             top = file.relative_to(self.state).parts[0]
-            if file.is_file() and top not in ("upstream.git", "logs", "lock", "cache"):
+            if file.is_file() and top not in ("upstream.git", "logs", "lock", "index"):
                 found[str(file.relative_to(self.state))] = file.read_bytes()
         return found
 
