@@ -94,6 +94,14 @@ def tests_slow(session: nox.Session) -> None:
     session.run("pytest", "-m", "slow and not gpu", "--durations=10", *session.posargs)
 
 
+@nox.session(default=False)
+def fuzz(session: nox.Session) -> None:
+    """Thousands of random series on random upstreams; FUZZ_FACTOR says how many times the suite's budget."""
+    session.install("--quiet", "-e", ".", "--group", "tests")
+    tests = sorted(str(file) for file in Path("tests/integration").glob("test_fuzz*.py"))
+    session.run("pytest", "--hypothesis-profile", "deep", "--hypothesis-show-statistics", *tests, *session.posargs)
+
+
 @nox.session
 def lint(session: nox.Session) -> None:
     """Style and form of the code."""

@@ -157,11 +157,8 @@ def _merge(
     fields = done.stdout.split(b"\0")
     merged = Oid(fields[0].decode())
     conflicts, messages = _conflicts(fields[1:]) if done.returncode else ({}, ())
+    changes = differences(store, our_tree, merged)
     names = {parent.oid: labels[0], ours.oid: labels[1], theirs.oid: labels[2]}
-    # Where a file and a link meet, git names one of them PATH~SIDE.
-    sides = {oid: name.replace("/", "_") for oid, name in names.items()}
-    conflicts = {_renamed(path, sides): stages for path, stages in conflicts.items()}
-    changes = {_renamed(path, sides): entry for path, entry in differences(store, our_tree, merged).items()}
     contents: dict[Oid, bytes] = {}
     relabelled: dict[str, Entry | None] = {}
     for path, entry in changes.items():

@@ -31,7 +31,8 @@ def make_repository(
     Args:
         store: holds the commits.
         directory: where; empty, absent, or ours when `replace`.
-        refs: full ref name to commit.
+        refs: full ref name to commit; what is no branch is a base, of which nothing behind it comes along: the store
+            may lack those files.
         branch: which of `refs/heads/` to check out.
         replace: remove what is there first.
 
@@ -47,9 +48,12 @@ def make_repository(
     offered = {f"refs/forktool/offered/{number}": oid for number, oid in enumerate(refs.values())}
     store.update_refs(offered)
     _git(directory, "init", "--quiet", "--template=", f"--initial-branch={branch}")
-    specs = [f"{offer}:{ref}" for offer, ref in zip(offered, refs, strict=True)]
-    options = ("--quiet", "--no-tags", "--update-head-ok", "--update-shallow")  # our tags are shallow commits
-    _git(directory, "fetch", *options, str(store.path.resolve()), *specs)
+    specs = {ref: f"{offer}:{ref}" for offer, ref in zip(offered, refs, strict=True)}
+    branches = [spec for ref, spec in specs.items() if ref.startswith("refs/heads/")]
+    bases = [spec for spec in specs.values() if spec not in branches]
+    options = ("--quiet", "--no-tags", "--update-head-ok")
+    _git(directory, "fetch", *options, "--depth=1", str(store.path.resolve()), *bases)
+    _git(directory, "fetch", *options, "--update-shallow", str(store.path.resolve()), *branches)
     _git(directory, "checkout", "--quiet", branch)
 
 

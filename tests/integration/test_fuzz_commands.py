@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from tests.cli.test_environment import HOSTILE, OTHERWISE, file_of
 from tests.support.budget import budget
-from tests.support.line_accounts import lines_of
+from tests.support.line_accounts import words_of
 from tests.support.random_forks import Fork, Ran
-from tests.support.random_worlds import World, git, worlds
+from tests.support.random_worlds import World, absorbed_worlds, git, worlds
 
 HOW = st.sampled_from(["both", "both", "theirs", "own"])
 
@@ -29,7 +29,7 @@ def checked(fork: Fork, project: Path | None = None) -> None:
     assert not broken, broken
 
 
-@budget(12)
+@budget(5)
 @given(world=worlds())
 def test_import_apply_and_export_are_the_identity(world: World) -> None:
     assume(world.patches)
@@ -70,14 +70,14 @@ def test_import_apply_and_export_are_the_identity(world: World) -> None:
                 assert series == [f"{patch}.patch" for patch in world.names]
 
 
-@budget(12)
-@given(world=worlds(), order=st.permutations(range(3)))
+@budget(6)
+@given(world=worlds(), order=st.permutations(range(3)), history=st.booleans())
 def test_verdicts_depend_neither_on_the_order_of_tags_nor_on_what_is_cached(
-    world: World, order: list[int]
+    world: World, order: list[int], history: bool
 ) -> None:
     assume(world.patches)
     with tempfile.TemporaryDirectory(prefix="fuzz-") as name:
-        fork = Fork(world, Path(name))
+        fork = Fork(world, Path(name), history=history)
         tags = world.tag_names
         other = [tags[place] for place in order if place < len(tags)]
         told = [fork.run("status", "--json", "--onto", *tags)]
@@ -85,19 +85,22 @@ def test_verdicts_depend_neither_on_the_order_of_tags_nor_on_what_is_cached(
         shutil.rmtree(fork.state)
         told.append(fork.run("status", "--json", "--onto", *other))
         told.append(fork.run("status", "--json", "--onto", *tags))
+        for tag in tags:
+            alone = fork.run("rebase", tag, "--dry-run", "--json")
+            assert alone.verdicts == {patch: verdicts[tag] for patch, verdicts in _by_tag(told[0]).items()}, (
+                tag
+            )
+        told.append(fork.run("status", "--json", "--onto", *other))
         assert len({ran.code for ran in told}) == 1
         by_tag = [_by_tag(ran) for ran in told]
         assert by_tag.count(by_tag[0]) == len(by_tag)
-        for tag in tags:
-            alone = fork.run("rebase", tag, "--dry-run", "--json")
-            assert alone.verdicts == {patch: verdicts[tag] for patch, verdicts in by_tag[0].items()}, tag
 
 
 def _by_tag(ran: Ran) -> dict[str, dict[str, str]]:
     return {patch["name"]: dict(sorted(patch["verdicts"].items())) for patch in ran.document["patches"]}
 
 
-@budget(10)
+@budget(5)
 @given(world=worlds(), which=st.integers(0, 2), shift=st.integers(0, len(HOSTILE) - 12))
 def test_the_same_input_gives_the_same_bytes_and_ids_everywhere(world: World, which: int, shift: int) -> None:
     assume(world.patches)
@@ -133,14 +136,14 @@ def _everything(fork: Fork, tag: str, project: Path) -> tuple[object, ...]:
     return answer.code, answer.document, fork.snapshot(project), fork.series_commits(project)
 
 
-@budget(25)
-@given(world=worlds(), which=st.integers(0, 2), how=HOW)
-def test_a_rebase_to_its_end(world: World, which: int, how: str) -> None:
+@budget(14)
+@given(world=worlds(), which=st.integers(0, 2), how=HOW, history=st.booleans())
+def test_a_rebase_to_its_end(world: World, which: int, how: str, history: bool) -> None:
     """Stops are settled by hand; abort restores; recorded resolutions settle them for a colleague."""
     assume(world.patches)
     tag = world.tag_names[which % len(world.tags)]
     with tempfile.TemporaryDirectory(prefix="fuzz-") as name:
-        fork = Fork(world, Path(name))
+        fork = Fork(world, Path(name), history=history)
         before = fork.snapshot()
         ran = fork.run("rebase", tag, "--json")
         note(ran.out)
@@ -189,15 +192,30 @@ def _finish(fork: Fork, ran: Ran, how: str) -> tuple[bool, Ran]:
 
 
 def _verdicts_are_true(world: World, ran: Ran, tag: str) -> None:
-    """What upstream does not have is not dropped as if it did."""
-    there = lines_of(world.upstream[world.tags[world.tag_names.index(tag)] - 1].tree if world.upstream else world.base)
+    """What upstream does not have, or took back, is not dropped as if it had it."""
+    there = world.at(tag)
     for number, (name, verdict) in enumerate(ran.verdicts.items()):
         if verdict in ("absorbed", "obsolete"):
             event(f"dropped as {verdict}")
-            assert number in world.has_of(tag), f"{name}: upstream never took anything of it"
-            before, after = lines_of(world.before(number)), lines_of(world.patches[number].tree)
-            brought = after - before
-            assert not brought or any(there[line] for line in brought), f"{name}: nothing of it is in {tag}"
+            before, after = world.before(number), world.patches[number].tree
+            if number not in world.has_of(tag):
+                brought = words_of(after) - words_of(before)
+                assert not brought or brought & words_of(there), f"{name}: nothing of it is in {tag}"
+            touched = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
+            assert any(there.get(path) != before.get(path) for path in touched), (
+                f"{name} was taken back by {tag}"
+            )
+
+
+@budget(12)
+@given(world=absorbed_worlds(), history=st.booleans())
+def test_what_upstream_took_whole_is_never_carried_in_silence(world: World, history: bool) -> None:
+    assume(world.patches and words_of(world.patches[0].tree) - words_of(world.base))
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as name:
+        fork = Fork(world, Path(name), history=history)
+        ran = fork.run("rebase", "v1.1", "--dry-run", "--json")
+        event(ran.verdicts["p1"])
+        assert ran.verdicts["p1"] in ("absorbed", "partly-absorbed", "suspect", "conflict"), ran.out
 
 
 def _series_is_sound(fork: Fork, tag: str) -> None:

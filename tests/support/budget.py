@@ -13,20 +13,36 @@ DEEP = "deep"
 _FACTOR = int(os.environ.get("FUZZ_FACTOR", "50"))
 
 
-def budget(examples: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The settings of a test that runs so many examples in the suite, and `FUZZ_FACTOR` times as many when deep."""
-    is_deep = settings.get_current_profile_name() == DEEP
-    chosen = settings(
-        max_examples=examples * (_FACTOR if is_deep else 1),
-        derandomize=not is_deep,
-        database=settings.default.database if is_deep else None,
+def is_deep() -> bool:
+    """Whether the profile `deep` was asked for; read when a test file is imported."""
+    return settings.get_current_profile_name() == DEEP
+
+
+def budget_of(examples: int, *, steps: int = 50) -> settings:
+    """The settings for so many examples in the suite, and `FUZZ_FACTOR` times as many when deep.
+
+    Args:
+        examples: how many in the suite.
+        steps: how many commands a state machine runs in one example.
+    """
+    deep = is_deep()
+    return settings(
+        max_examples=examples * (_FACTOR if deep else 1),
+        stateful_step_count=steps,
+        derandomize=not deep,
+        database=settings.default.database if deep else None,
         deadline=None,
         print_blob=True,
         suppress_health_check=list(HealthCheck),
-        phases=tuple(Phase) if is_deep else (Phase.explicit, Phase.generate),
+        phases=tuple(Phase) if deep else (Phase.explicit, Phase.generate),
     )
 
+
+def budget(examples: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A test with the settings of `budget_of`; pytest's own timeout does not end a deep one."""
+
     def decorate(test: Callable[..., Any]) -> Callable[..., Any]:
-        return pytest.mark.timeout(0)(chosen(test)) if is_deep else chosen(test)
+        limited = budget_of(examples)(test)
+        return pytest.mark.timeout(0)(limited) if is_deep() else limited
 
     return decorate

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,11 +42,14 @@ def tree_files(repository: Path, commit: str) -> Files:
 def lines_of(files: Files) -> Lines:
     """How often each line stands in the whole tree; white space at its end does not count."""
     return Counter(
-        line.rstrip() for _mode, content in files.values() if b"\0" not in content for line in content.split(b"\n")
+        line.rstrip()
+        for _mode, content in files.values()
+        if b"\0" not in content
+        for line in content.split(b"\n")
     )
 
 
-def words_of(files: Files) -> Counter[bytes]:
+def words_of(files: Mapping[bytes, tuple[str, bytes]]) -> Counter[bytes]:
     """How often each word of an author stands in the whole tree."""
     return Counter(word for _mode, content in files.values() for word in _WORD.findall(content))
 
@@ -122,9 +125,8 @@ def complaints(merge: Merge, added: Lines, removed: Lines, *, by_words: bool) ->
             found.append(f"{line!r} came {change} times, the patch adds it {added[line]} times")
         if change < -removed[line]:
             found.append(f"{line!r} went {-change} times, the patch removes it {removed[line]} times")
-        if _WORD.search(line) and not before[line] and after[line]:
-            if made[line] < after[line]:
-                found.append(f"{line!r} is there {made[line]} times, the patch brings {after[line]}")
+        if _WORD.search(line) and not before[line] and made[line] < after[line]:
+            found.append(f"{line!r} is there {made[line]} times, the patch brings {after[line]}")
     # Upstream may have taken a file in under another name: then it is there twice, and in each once.
     most = [_most(files, count) for files in (merge.patched, merge.ours, merge.result)]
     for line, times in most[2].items():
@@ -147,9 +149,7 @@ def _words(lines: Lines) -> Counter[bytes]:
     return Counter(word for line, count in lines.items() for word in _WORD.findall(line) * count)
 
 
-def _out_of_order(
-    ours: Files, result: Files, touched_lines: set[bytes]
-) -> list[str]:
+def _out_of_order(ours: Files, result: Files, touched_lines: set[bytes]) -> list[str]:
     found: list[str] = []
     for path in ours.keys() & result.keys():
         orders = []

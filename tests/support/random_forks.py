@@ -41,8 +41,9 @@ class Ran:
 class Fork:
     """One world with upstream's repository, the patches as commits beside it, and a project that carries them."""
 
-    def __init__(self, world: World, folder: Path) -> None:
+    def __init__(self, world: World, folder: Path, *, history: bool = False) -> None:
         self.world = world
+        self.history = history
         self.folder = folder
         self.upstream = folder / "upstream.git"
         self.bare = folder / "fork.git"
@@ -82,8 +83,11 @@ class Fork:
         """An empty patchset on the base that asks for no probe."""
         started = self.run("init", "--repository", str(self.upstream), "--base", "v1.0", project=project)
         assert started.code == 0, started.err
-        with (project / "patchset/patchset.toml").open("a") as config:
-            config.write("\n[policy]\nprobe = false\nreason = false\nsigned-off-by = false\n")
+        config = project / "patchset/patchset.toml"
+        text = config.read_text() + "\n[policy]\nprobe = false\nreason = false\nsigned-off-by = false\n"
+        if self.history:
+            text = text.replace('sources = ["git"]', 'sources = ["git"]\nhistory = "full"')
+        config.write_text(text)
 
     def run(self, *words: str, project: Path | None = None) -> Ran:
         """Run forktool; whatever is no answer of a kind that the design names is a failure."""
@@ -100,7 +104,9 @@ class Fork:
         """Every file of the patchset."""
         root = (project or self.project) / "patchset"
         return {
-            str(file.relative_to(root)): file.read_bytes() for file in sorted(root.rglob("*")) if file.is_file()
+            str(file.relative_to(root)): file.read_bytes()
+            for file in sorted(root.rglob("*"))
+            if file.is_file()
         }
 
     def state_files(self) -> dict[str, bytes]:
@@ -108,7 +114,7 @@ class Fork:
         found = {}
         for file in sorted(self.state.rglob("*")):
             top = file.relative_to(self.state).parts[0]
-            if file.is_file() and top not in ("upstream.git", "logs", "lock", "index"):
+            if file.is_file() and top not in ("upstream.git", "logs", "lock", "index", "history"):
                 found[str(file.relative_to(self.state))] = file.read_bytes()
         return found
 
@@ -177,7 +183,8 @@ class Fork:
 
 
 _REGION = re.compile(
-    rb"^<<<<<<< [^\n]*\n(.*?)^\|\|\|\|\|\|\| [^\n]*\n.*?^=======\r?\n(.*?)^>>>>>>> [^\n]*(?:\n|\Z)", re.DOTALL | re.MULTILINE
+    rb"^<<<<<<< [^\n]*\n(.*?)^\|\|\|\|\|\|\| [^\n]*\n.*?^=======\r?\n(.*?)^>>>>>>> [^\n]*(?:\n|\Z)",
+    re.DOTALL | re.MULTILINE,
 )
 
 

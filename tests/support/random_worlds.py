@@ -106,6 +106,11 @@ class World:
         count = self.tags[self.tag_names.index(tag)]
         return set().union(*self.taken[:count])
 
+    def at(self, tag: str) -> Tree:
+        """The tree of a tag."""
+        count = self.tags[self.tag_names.index(tag)]
+        return self.upstream[count - 1].tree if count else self.base
+
     def before(self, patch: int) -> Tree:
         """The tree that a patch was made on."""
         return self.patches[patch - 1].tree if patch else self.base
@@ -135,10 +140,12 @@ def _acts(kinds: tuple[str, ...]) -> st.SearchStrategy[Act]:
     )
 
 
-_PATCH_ACTS = _acts(("edit",) * 20 + ("create", "create", "remove", "rename", "rename", "mode", "link", "copy"))
+_PATCH_ACTS = _acts(
+    ("edit",) * 20 + ("create", "create", "remove", "rename", "rename", "mode", "link", "copy")
+)
 _UPSTREAM_ACTS = _acts(
     ("edit",) * 9 + ("create", "remove", "rename", "rename-folder", "mode", "absorb", "absorb", "absorb-part")
-    + ("absorb-reworded", "revert", "split")
+    + ("absorb-reworded", "revert", "split", "claim")
 )  # fmt: skip
 
 
@@ -163,6 +170,46 @@ def worlds(draw: st.DrawFn, *, patches: int = 6, commits: int = 3) -> World:
     world = World(base, made, [], [])
     _write_upstream(draw, world, commits)
     return world
+
+
+_INSERTIONS = ("insert", "define", "import", "item")
+
+
+@st.composite
+def absorbed_worlds(draw: st.DrawFn) -> World:
+    """A world whose upstream took its first patch, whole and as it is, and otherwise only wrote new lines elsewhere."""
+    world = draw(worlds(patches=3, commits=0))
+    if not world.patches:
+        return world
+    first = world.patches[0]
+    touched = {
+        path for path in world.base.keys() | first.tree.keys() if world.base.get(path) != first.tree.get(path)
+    }
+    author = Author("u")
+    before = draw(st.lists(edits, max_size=2))
+    after = draw(st.lists(edits, max_size=3))
+    tree = _unrelated(world.base, before, touched, author)
+    commits = [Commit(tree, "Upstream before")]
+    tree = {path: node for path, node in tree.items() if path not in touched} | {
+        path: first.tree[path] for path in touched if path in first.tree
+    }
+    message = first.message if draw(st.booleans()) else "Upstream's own words"
+    commits.append(Commit(tree, message))
+    tree = _unrelated(tree, after, touched if draw(st.booleans()) else set(), author)
+    commits.append(Commit(tree, "Upstream after"))
+    return World(world.base, world.patches, commits, [len(commits)], [set(), {0}, set()])
+
+
+def _unrelated(tree: Tree, changes: list[Edit], without: set[bytes], author: Author) -> Tree:
+    """New lines in files, or in new files, that a patch does not touch."""
+    after = dict(tree)
+    for kind, place, size, form in changes:
+        paths = [path for path in sorted(after) if path not in without and after[path][0] != LINK
+                 and b"\0" not in after[path][1]]  # fmt: skip
+        path = paths[place % len(paths)]
+        edit = (_INSERTIONS[form % 4] if kind not in _INSERTIONS else kind, place, size, form)
+        after[path] = (after[path][0], edited(after[path][1], edit, author))
+    return after
 
 
 def _base(draw: st.DrawFn) -> Tree:
@@ -203,7 +250,11 @@ def _write_upstream(draw: st.DrawFn, world: World, commits: int) -> None:
                         after, done = _absorbed(world, patch, after, kind, form, author)
                         if done:
                             taken.add(patch)
-                            subject = world.patches[patch].message if form % 2 else f"{subject}\n\nAs proposed."
+                            subject = (
+                                world.patches[patch].message if form % 2 else f"{subject}\n\nAs proposed."
+                            )
+                elif kind == "claim" and world.patches:
+                    subject = world.patches[which % len(world.patches)].message
                 elif kind == "revert":
                     after = _reverted(after, previous, which)
                     subject = f'Revert "{subject}"'
@@ -244,7 +295,9 @@ def _done(tree: Tree, act: Act, author: Author) -> Tree:
             if kind == "rename":
                 del after[path]
                 for edit in changes[: form % 3]:
-                    content = edited(content, edit, author) if mode != LINK and b"\0" not in content else content
+                    content = (
+                        edited(content, edit, author) if mode != LINK and b"\0" not in content else content
+                    )
             elif kind == "split" and mode != LINK:
                 lines = split(content)
                 half = len(lines) // 2
