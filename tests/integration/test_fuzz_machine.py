@@ -189,4 +189,4 @@ class Sequence(RuleBasedStateMachine):
 
 
 TestSequence = Sequence.TestCase
-TestSequence.settings = budget_of(4, steps=10)
+TestSequence.settings = budget_of(3, steps=10)

@@ -84,7 +84,7 @@ class Laboratory:
                 decisions[name] = Decision(choice=Choice.KEEP if is_kept else Choice.DROP, reason="fuzz")
 
 
-@budget(50)
+@budget(30)
 @given(world=worlds(), which=st.integers(0, 2))
 def test_each_patch_is_carried_once_and_nothing_of_upstream_is_lost(world: World, which: int) -> None:
     assume(world.patches)
