@@ -99,7 +99,9 @@ def fuzz(session: nox.Session) -> None:
     """Thousands of random series on random upstreams; FUZZ_FACTOR says how many times the suite's budget."""
     session.install("--quiet", "-e", ".", "--group", "tests")
     tests = sorted(str(file) for file in Path("tests/integration").glob("test_fuzz*.py"))
-    session.run("pytest", "--hypothesis-profile", "deep", "--hypothesis-show-statistics", *tests, *session.posargs)
+    session.run(
+        "pytest", "--hypothesis-profile", "deep", "--hypothesis-show-statistics", *tests, *session.posargs
+    )
 
 
 @nox.session
