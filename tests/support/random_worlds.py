@@ -141,7 +141,7 @@ def _acts(kinds: tuple[str, ...]) -> st.SearchStrategy[Act]:
 
 
 _PATCH_ACTS = _acts(
-    ("edit",) * 20 + ("create", "create", "remove", "rename", "rename", "mode", "link", "copy")
+    ("edit",) * 20 + ("create", "create", "remove", "rename", "rename", "rename", "mode", "link", "copy")
 )
 _UPSTREAM_ACTS = _acts(
     ("edit",) * 9 + ("create", "remove", "rename", "rename-folder", "mode", "absorb", "absorb", "absorb-part")
