@@ -9,8 +9,7 @@ from forktool.core.engines import METHODS
 from forktool.core.matrix import GITHUB_JOBS, Cell, Matrix
 from forktool.core.matrix_file import parse_matrix
 from forktool.core.matrix_report import cell_document, github_matrix, needs_line
-from forktool.core.matrix_select import select
-from forktool.core.matrix_toml import nearest
+from forktool.core.matrix_select import select, stranger
 from forktool.errors import ExitCode, RequestError
 
 FILE = "matrix.toml"
@@ -70,8 +69,9 @@ def selected(matrix: Matrix, expression: str) -> tuple[Cell, ...]:
     cells = select(matrix.cells, expression)
     if not cells:
         known = [cell.identifier for cell in matrix.cells]
+        why = stranger(expression, known) or "no cell has all that it asks for"
         raise RequestError(
-            f"-k {expression!r} selects none of the {len(known)} cells; {nearest(expression, known)}",
+            f"-k {expression!r} selects none of the {len(known)} cells: {why}",
             hint="forktool matrix list",
         )
     return cells

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 
 from forktool.core.matrix import Cell
+from forktool.core.matrix_toml import nearest
 from forktool.errors import RequestError
 
 Selector = Callable[[str], bool]
@@ -37,6 +38,28 @@ def select(cells: Iterable[Cell], expression: str) -> tuple[Cell, ...]:
     """The cells whose identifier the expression selects, in their order."""
     selector = parse_selector(expression)
     return tuple(cell for cell in cells if selector(cell.identifier))
+
+
+def stranger(expression: str, identifiers: Iterable[str]) -> str | None:
+    """The first word of an expression that no identifier has, and what it may have been meant to be; None without one.
+
+    Raises:
+        RequestError: the expression cannot be read.
+    """
+    known = [identifier.lower() for identifier in identifiers]
+    for term, _column in _Reader(expression).words:
+        word = term.removeprefix("=").lower()
+        if term in "()" or term in _KEYWORDS or any(word in identifier for identifier in known):
+            continue
+        # Compared with as many of an identifier's parts as it has itself.
+        length = word.count(".") + 1
+        parts = {
+            ".".join(pieces[start : start + length])
+            for pieces in (identifier.split(".") for identifier in known)
+            for start in range(len(pieces) - length + 1)
+        }
+        return f"no cell has {term}; {nearest(word, parts)}"
+    return None
 
 
 class _Reader:

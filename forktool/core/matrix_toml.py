@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,6 +19,9 @@ _KEY = re.compile(
     r"""\s*((?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+)(?:\s*\.\s*(?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+))*)\s*="""
 )
 _PART = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([A-Za-z0-9_-]+))\s*(?:\.|$)""")
+
+_SHOWN = 300
+"""How many letters of names an error lists: all keys of a table, and not 200 cells."""
 
 
 class TomlFile:
@@ -122,12 +126,16 @@ class TomlFile:
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str:
-    """The nearest allowed name as a question, else the list of them."""
+    """The nearest allowed name as a question, else the list of them, or as many as one line bears."""
     names = sorted(allowed)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     if near:
         return f"did you mean {near[0]}?"
-    return f"known: {', '.join(names)}" if names else "nothing is defined yet"
+    if not names:
+        return "nothing is defined yet"
+    shown = list(itertools.takewhile(lambda upto: upto <= _SHOWN, itertools.accumulate(map(len, names))))
+    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+    return f"known: {', '.join(names[: len(shown)])}{more}"
 
 
 def _places(text: str) -> dict[Place, int]:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from forktool.core.engines import METHODS
 from forktool.core.matrix import Check, Expectation, LmEval, Thresholds
 from forktool.core.matrix_file import parse_matrix
+from forktool.core.matrix_toml import nearest
 from forktool.errors import PatchsetError
 
 BASE = """\
@@ -170,6 +171,14 @@ def test_a_cell_without_tasks_is_not_asked_for_any() -> None:
 def test_two_cells_of_one_name_are_refused_with_both_lines() -> None:
     with pytest.raises(PatchsetError, match=r"matrix\.toml:29: the cell .* is there already, from line 23"):
         parse(BASE + CELL + CELL)
+
+
+def test_an_error_lists_names_as_far_as_a_line_bears_them() -> None:
+    assert nearest("", ["b", "a"]) == "known: a, b"
+    assert nearest("", []) == "nothing is defined yet"
+    many = nearest("zzz", [f"cell-{number:03}" for number in range(200)])
+    assert many.startswith("known: cell-000, cell-001, ")
+    assert many.endswith("cell-036 and 163 more")
 
 
 def test_an_empty_matrix_is_refused() -> None:

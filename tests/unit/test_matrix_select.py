@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forktool.core.matrix_select import parse_selector
+from forktool.core.matrix_select import parse_selector, stranger
 from forktool.errors import RequestError
 
 KIMI = "kimi-k2.5-int4.eagle3.tp8.flashinfer-mla.sm100"
@@ -70,3 +70,18 @@ trees = st.recursive(
 def test_any_expression_means_what_python_would_mean(tree: tuple[str, bool]) -> None:
     expression, expected = tree
     assert parse_selector(expression)(KIMI) is expected
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("kimi and eagel3", "no cell has eagel3; did you mean eagle3?"),
+        ("not tp4 and tp8.flashinfer-mal", "no cell has tp4; did you mean tp8?"),
+        ("tp8.flashinfer-mal", "no cell has tp8.flashinfer-mal; did you mean tp8.flashinfer-mla?"),
+        ("=kimi", None),
+        ("kimi and llama", None),
+        ("zzz", "no cell has zzz; known: eagle3, flashinfer-mla, kimi, llama, tp1, tp8"),
+    ],
+)
+def test_a_word_that_no_cell_has_is_named_with_the_nearest(expression: str, message: str | None) -> None:
+    assert stranger(expression, ["kimi.eagle3.tp8.flashinfer-mla", "llama.eagle3.tp1"]) == message
