@@ -10,6 +10,7 @@ from forktool.adapters.rerere import has_markers
 from forktool.commands.replayed import Review
 from forktool.core.apply import Change
 from forktool.core.findings import Finding, FindingKind, find_problems
+from forktool.core.names import find_unbound
 from forktool.core.objects import Entry, Oid
 from forktool.core.tree import Overlay
 from forktool.core.verdict import Facts, MergeKind
@@ -104,6 +105,10 @@ def meeting_findings(
             upstream=target.read(there),
             merged=merged.read(goes_to or there),
         )
+        if meeting.kind is MergeKind.RESOLVED and not meeting.by_person:
+            found += find_unbound(
+                there, patched=after.read(change.path), upstream=target.read(there), merged=merged.read(there)
+            )
     if meeting.by_person:
         # Whoever settles a conflict chooses which side's lines to lose.
         return tuple(finding for finding in found if finding.kind not in _LOSSES)

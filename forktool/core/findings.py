@@ -52,6 +52,7 @@ class FindingKind(StrEnum):
     LOST_UPSTREAM = "lost-upstream"
     LOST_PATCH = "lost-patch"
     CONFLICT_MARKERS = "conflict-markers"
+    UNBOUND_NAME = "unbound-name"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

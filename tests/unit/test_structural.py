@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from forktool.core.markers import Conflict, join_pieces, parse_conflicts
 from forktool.core.structural import ResolvedRegion, resolve
-from forktool.core.union import union
+
 
 
 def conflict(ours: str, base: str, theirs: str) -> str:
