@@ -74,10 +74,17 @@ class BlockMerge:
         new: Counter[str] = Counter()
         for step in three_way(*lists):
             if isinstance(step, Gap):
-                for side, item in self._gap(step, lists, frame):
+                added = self._gap(step, lists, frame)
+                is_run = _is_run(added)
+                for place, (side, item) in enumerate(added):
                     new.update([item.normal] if item.nodes else [])
                     out += self._joint(out)
-                    out += self._new(side, item, lists[side], frame, is_first=not out)
+                    if not is_run:
+                        out += self._blank(side, item, lists[side], frame, is_first=not out)
+                    elif not place:
+                        first = lists[OURS][step.ours[0].place]
+                        out += self._blank(OURS, first, lists[OURS], frame, is_first=not out)
+                    out += self._sides.put(side, (item.comments, item.end), frame)
             else:
                 triple = (lists[0][step.base], lists[1][step.ours], lists[2][step.theirs])
                 out += self._joint(out)
@@ -105,15 +112,15 @@ class BlockMerge:
         both = common([item.normal for _, item in ours], [item.normal for _, item in theirs])
         alone = [item for at, (_, item) in enumerate(ours) if at not in {one for one, _ in both}]
         other = [item for at, (_, item) in enumerate(theirs) if at not in {one for _, one in both}]
-        if alone and other and not _is_ordered(gap.ours, gap.theirs):
-            if not items_commute(alone, other, in_function=frame.in_function):
-                raise ClashError
+        is_open = alone and other and not _is_ordered(gap.ours, gap.theirs)
+        if is_open and not items_commute(alone, other, in_function=frame.in_function):
+            raise ClashError
         if not both:
             return _by_place(gap, ours, theirs)
         return _interleave(ours, theirs, both)
 
     def _took_out(self, side: int, gone: Sequence[tuple[int, int]], lists: _Lists) -> bool:
-        """Whether a side moved what is gone from here to another place: what the other side adds here may belong there."""
+        """Whether a side moved what is gone from here: what the other side adds here may belong there."""
         before, after = self._sides.lines(BASE), self._sides.lines(side)
         for place, _ in gone:
             item = lists[BASE][place]
@@ -127,17 +134,17 @@ class BlockMerge:
         other = self._sides.text(side, (item.comments, item.end), frame)
         return one == other or (base.normal == item.normal and _comments(one) == _comments(other))
 
-    def _new(
+    def _blank(
         self, side: int, item: Item, items: Sequence[Item], frame: Frame, *, is_first: bool
     ) -> list[Piece]:
-        """An item that one side added."""
+        """The blank lines above an item that one side added."""
         place = next(at for at, one in enumerate(items) if one is item)
         blank = (item.start, item.comments)
         if is_first and place and frame.indents[side]:
             blank = (items[0].start, items[0].comments)
         elif not is_first and not place and len(items) > 1:
             blank = (items[1].start, items[1].comments)
-        return self._sides.put(side, blank, frame) + self._sides.put(side, (item.comments, item.end), frame)
+        return self._sides.put(side, blank, frame)
 
     def _item(
         self, triple: tuple[Item, Item, Item], lists: _Lists, frame: Frame, *, is_first: bool
@@ -269,11 +276,19 @@ def _is_ordered(ours: Sequence[Added], theirs: Sequence[Added]) -> bool:
     return all(before(one, other) or before(other, one) for one in ours for other in theirs)
 
 
+def _is_run(added: Sequence[tuple[int, Item]]) -> bool:
+    """Whether both sides added imports right below each other that no blank line parts."""
+    sides = [[item for at, item in added if at == side] for side in (OURS, THEIRS)]
+    if not all(sides) or not all(item.is_import for _, item in added):
+        return False
+    first, other = (items[0].blank_lines for items in sides)
+    return first == other and not any(item.blank_lines for items in sides for item in items[1:])
+
+
 def _by_place(
     gap: Gap, ours: Sequence[tuple[int, Item]], theirs: Sequence[tuple[int, Item]]
 ) -> list[tuple[int, Item]]:
-    items = [item for _, item in (*ours, *theirs)]
-    if all(item.is_import and item.start == item.body for item in items):
+    if all(item.is_import and item.comments == item.body for _, item in (*ours, *theirs)):
         merged = _sorted(ours, theirs)
         if merged is not None:
             return merged

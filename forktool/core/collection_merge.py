@@ -41,22 +41,23 @@ class CollectionMerge:
         found = [collection_of(source, node) for source, node in zip(self._sides.sources, nodes, strict=True)]
         three = (found[0], found[1], found[2])
         _refuse_imports(three)
-        slots = self._slots(three, frame)
+        slots = self._slots(three)
         return _Writer(self._sides, self._node, three, frame).write(slots)
 
-    def _slots(self, three: _Three, frame: Frame) -> list[_Slot]:
+    def _slots(self, three: _Three) -> list[_Slot]:
         lists = [one.members for one in three]
         slots: list[_Slot] = []
         for step in three_way(lists[0], lists[1], lists[2]):
             if isinstance(step, Gap):
-                slots += self._gap(step, three, frame)
+                slots += self._gap(step, three)
             else:
                 places = (step.base, step.ours, step.theirs)
                 slots.append(_Slot(by_side={side: lists[side][at] for side, at in enumerate(places)}))
+        slots = _once(slots)
         _refuse_doubles(three, slots)
         return slots
 
-    def _gap(self, gap: Gap, three: _Three, frame: Frame) -> list[_Slot]:
+    def _gap(self, gap: Gap, three: _Three) -> list[_Slot]:
         for side, kept in ((OURS, gap.ours_kept), (THEIRS, gap.theirs_kept)):
             for place, there in kept:
                 before, after = three[BASE].members[place], three[side].members[there]
@@ -250,15 +251,24 @@ def _refuse_imports(three: _Three) -> None:
         raise ClashError
 
 
+def _once(slots: Sequence[_Slot]) -> list[_Slot]:
+    """What both sides added in two places stays where upstream has it."""
+    ours = {slot.by_side[OURS].normal for slot in slots if set(slot.by_side) == {OURS}}
+    return [
+        slot for slot in slots if set(slot.by_side) != {THEIRS} or slot.by_side[THEIRS].normal not in ours
+    ]
+
+
 def _refuse_doubles(three: _Three, slots: Sequence[_Slot]) -> None:
     """Nothing may be there more often than on a side, and no key may have two values.
 
     Raises:
         ClashError: it would.
     """
-    texts = Counter(next(iter(slot.by_side.values())).normal for slot in slots if len(slot.by_side) == 1)
+    texts = Counter(one.normal for slot in slots for one in list(slot.by_side.values())[-1:])
     before = [Counter(one.normal for one in side.members) for side in three]
-    if any(before[OURS][text] + before[THEIRS][text] > max(before[BASE][text], 1) for text in texts):
+    new = {one.normal for slot in slots if len(slot.by_side) == 1 for one in slot.by_side.values()}
+    if any(texts[text] > max(before[OURS][text], before[THEIRS][text]) for text in new):
         raise ClashError
     keys = Counter(next(iter(slot.by_side.values())).name for slot in slots)
     named = [Counter(one.name for one in side.members) for side in three]

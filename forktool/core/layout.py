@@ -110,15 +110,15 @@ class Item:
 
     @property
     def code_end(self) -> int:
-        """The end of the item's last part; a comment may follow on its line, unless a block on lines of its own ends it."""
+        """The end of the item's last part; a comment may follow, unless a block on lines of its own ends it."""
         if not self.nodes:
             return self.end
         node = self.nodes[-1]
         while node.child_count:
             before = node.prev_sibling
-            if node.type == "block" and before is not None:
-                if b"\n" in self.source[before.end_byte : node.start_byte]:
-                    return self.end
+            is_block = node.type == "block" and before is not None
+            if is_block and before and b"\n" in self.source[before.end_byte : node.start_byte]:
+                return self.end
             node = node.children[-1]
         return self.nodes[-1].end_byte
 

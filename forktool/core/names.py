@@ -7,7 +7,6 @@ parameter in the use's own scope or around it binds it, an attribute of `self` w
 
 from __future__ import annotations
 
-import builtins
 import keyword
 import re
 from collections import Counter, defaultdict
@@ -17,27 +16,34 @@ from forktool.core.findings import Finding, FindingKind
 from forktool.core.syntax import DEFINITIONS, IMPORTS, Node, dotted, is_python, parse, text
 
 _WORD = re.compile(rb"[A-Za-z_]\w*")
-_ALWAYS = frozenset(
-    {
-        *dir(builtins),
-        *keyword.kwlist,
-        "_",
-        "self",
-        "cls",
-        "unicode",
-        "basestring",
-        "xrange",
-        "long",
-        "unichr",
-        "reduce",
-    }
+_ALWAYS = frozenset(keyword.kwlist) | frozenset(
+    """
+    ArithmeticError AssertionError AttributeError BaseException BaseExceptionGroup BlockingIOError
+    BrokenPipeError BufferError BytesWarning ChildProcessError ConnectionAbortedError
+    ConnectionError ConnectionRefusedError ConnectionResetError DeprecationWarning EOFError
+    Ellipsis EncodingWarning EnvironmentError Exception ExceptionGroup False FileExistsError
+    FileNotFoundError FloatingPointError FutureWarning GeneratorExit IOError ImportError
+    ImportWarning IndentationError IndexError InterruptedError IsADirectoryError KeyError
+    KeyboardInterrupt LookupError MemoryError ModuleNotFoundError NameError None NotADirectoryError
+    NotImplemented NotImplementedError OSError OverflowError PendingDeprecationWarning
+    PermissionError ProcessLookupError RecursionError ReferenceError ResourceWarning RuntimeError
+    RuntimeWarning StopAsyncIteration StopIteration SyntaxError SyntaxWarning SystemError
+    SystemExit TabError TimeoutError True TypeError UnboundLocalError UnicodeDecodeError
+    UnicodeEncodeError UnicodeError UnicodeTranslateError UnicodeWarning UserWarning ValueError
+    Warning ZeroDivisionError abs aiter all anext any ascii bin bool breakpoint bytearray bytes
+    callable chr classmethod compile complex delattr dict dir divmod enumerate eval exec filter
+    float format frozenset getattr globals hasattr hash help hex id input int isinstance issubclass
+    iter len list locals map max memoryview min next object oct open ord pow print property range
+    repr reversed round set setattr slice sorted staticmethod str sum super tuple type vars zip
+    self cls unicode basestring xrange long unichr reduce raw_input _ __file__ __name__ __doc__
+    """.split()  # noqa: SIM905  # one word a line would fill a page
 )
 """Keywords, and names that every module has, those of Python 2 included."""
 _TARGETS = frozenset({
     "assignment", "augmented_assignment", "for_statement", "for_in_clause", "named_expression", "as_pattern_target",
-    "parameters", "lambda_parameters", "default_parameter", "typed_default_parameter", "typed_parameter", "import_from_statement",
-    "import_statement", "aliased_import", "function_definition", "class_definition", "global_statement",
-    "nonlocal_statement", "except_clause", "as_pattern",
+    "parameters", "lambda_parameters", "default_parameter", "typed_default_parameter", "typed_parameter",
+    "import_from_statement", "import_statement", "aliased_import", "function_definition", "class_definition",
+    "global_statement", "nonlocal_statement", "except_clause", "as_pattern",
 })  # fmt: skip
 _INSIDE = frozenset({
     "pattern_list", "tuple_pattern", "list_pattern", "list_splat_pattern", "dictionary_splat_pattern", "tuple", "list",
@@ -49,7 +55,7 @@ _SELF = (b"self", b"cls")
 def find_unbound(
     path: str, *, patched: bytes | None, upstream: bytes | None, merged: bytes | None
 ) -> tuple[Finding, ...]:
-    """Names that a merged Python file uses and that only a side of it binds; () where there are none.
+    """Names that a merged Python file uses and that only a side of it binds.
 
     Args:
         path: names the file type.
@@ -61,7 +67,9 @@ def find_unbound(
         return ()
     names = unbound(merged, side=patched or b"") | unbound(merged, side=upstream or b"")
     return tuple(
-        Finding(kind=FindingKind.UNBOUND_NAME, path=path, detail=f"`{name.lstrip('.')}` is used and not defined")
+        Finding(
+            kind=FindingKind.UNBOUND_NAME, path=path, detail=f"`{name.lstrip('.')}` is used and not defined"
+        )
         for name in sorted(names)
     )
 

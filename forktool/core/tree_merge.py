@@ -1,8 +1,8 @@
 """A three-way merge of Python source on its syntax tree.
 
-Corresponding nodes of base, ours and theirs are merged part by part, down to the first that only one side changed. White
-space and comments are merged like code, so that the result consists of the two sides' own text. What both sides changed
-in one leaf, or what would only be a guess, is a clash.
+Corresponding nodes of base, ours and theirs are merged part by part, down to the first that only one side changed.
+White space and comments are merged like code, so that the result consists of the two sides' own text. What both sides
+changed in one leaf, or what would only be a guess, is a clash.
 """
 
 from __future__ import annotations
@@ -107,6 +107,8 @@ class TreeMerge:
         kind = kinds.pop()
         if kind in COLLECTIONS or kind in IMPORTS:
             return self._collections.merge(nodes, frame)
+        if kind == "call" and _is_another_call(nodes):
+            raise ClashError
         runs = tuple([child for child in node.children if child.type != "comment"] for node in nodes)
         if not all(len(run) > 1 or (run and run[0].child_count) for run in runs):
             raise ClashError
@@ -146,6 +148,13 @@ class TreeMerge:
             for source, head, node in zip(sources, heads, nodes, strict=True)
         ]
         return out + self._blocks.block(nodes, (places[0], places[1], places[2]), frame)
+
+
+def _is_another_call(nodes: Triple) -> bool:
+    """Whether a side calls something else, so that the other's arguments may not be meant for it."""
+    names = {normal_text(node.children[0]).rpartition(".")[2] for node in nodes}
+    arguments = {normal_text(node.children[-1]) for node in nodes}
+    return len(names) > 1 and len(arguments) > 1
 
 
 def _spans(runs: Sequence[Sequence[Node]]) -> Spans:
