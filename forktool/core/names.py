@@ -63,7 +63,7 @@ def find_unbound(
         upstream: the file in the new tree.
         merged: the file in the new tree with the patch.
     """
-    if not is_python(path) or merged is None:
+    if merged is None or not is_python(path, patched, upstream, merged):
         return ()
     names = unbound(merged, side=patched or b"") | unbound(merged, side=upstream or b"")
     return tuple(
