@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from forktool.core.commuting import nodes_commute
-from forktool.core.matching import Gap, common, three_way
+from forktool.core.matching import Gap, common, is_ordered, three_way
 from forktool.core.members import Collection, Element, collection_of, comments_in
 from forktool.core.pieces import Piece
 from forktool.core.sides import BASE, OURS, THEIRS, ClashError, Frame, Sides, Span, Spans, Triple
@@ -68,11 +68,15 @@ class CollectionMerge:
         both = common([one.normal for one in ours], [one.normal for one in theirs])
         alone = [one for at, one in enumerate(ours) if at not in {mine for mine, _ in both}]
         other = [one for at, one in enumerate(theirs) if at not in {there for _, there in both}]
-        if alone and other:
+        if alone and other and not (gap.ours and gap.theirs and is_ordered(gap.ours, gap.theirs)):
             nodes = [one.node for one in alone], [one.node for one in other]
             if not nodes_commute(three[OURS].node, *nodes):
                 raise ClashError
         slots: list[_Slot] = []
+        if not both:
+            rows = [(one.low, OURS, one.place) for one in gap.ours]
+            rows += [(one.low, THEIRS, one.place) for one in gap.theirs]
+            return [_Slot(by_side={side: three[side].members[at]}) for _, side, at in sorted(rows)]
         last = (0, 0)
         for mine, there in (*both, (len(ours), len(theirs))):
             slots += (_Slot(by_side={OURS: one}) for one in ours[last[0] : mine])

@@ -68,6 +68,8 @@ class Item:
         if not self.nodes:
             return "comment"
         first = self.nodes[0]
+        if self.definition is not None:
+            return self.definition.type
         if len(self.nodes) > 1:
             return f"head of {first.type}"
         if first.type == "expression_statement" and first.named_child_count:

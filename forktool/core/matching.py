@@ -148,6 +148,17 @@ def common(ours: Sequence[str], theirs: Sequence[str]) -> list[tuple[int, int]]:
     return _align(len(ours), len(theirs), lambda one, other: float(ours[one] == theirs[other]))
 
 
+def is_ordered(ours: Sequence[Added], theirs: Sequence[Added]) -> bool:
+    """Whether each side replaces members of its own: then their order tells that of what replaces them."""
+
+    def before(one: Added, other: Added) -> bool:
+        return one.high < other.low or (
+            one.high == other.low and one.low < one.high and other.low < other.high
+        )
+
+    return all(before(one, other) or before(other, one) for one in ours for other in theirs)
+
+
 def _added(places: range, kept: dict[int, int], span: range) -> tuple[Added, ...]:
     found: list[Added] = []
     for place in places:
@@ -212,6 +223,8 @@ def _likeness_alone(one: Member, other: Member) -> float:
     """Two members alone between two anchors are sooner taken for one, even under another name."""
     if one.name != other.name and one.kind == other.kind == "assignment":
         return _shared(one.words, other.words) or 0.01
+    if one.kind == other.kind and one.kind.startswith("element ") and not one.name and not other.name:
+        return 0.01 + _shared(one.words, other.words)
     return _weigh(one, other, _ALIKE / 2)
 
 

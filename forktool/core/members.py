@@ -54,8 +54,8 @@ class Element:
         """What it is; a parameter is one with and without a default."""
         parent = self.node.parent
         if parent is not None and parent.type == "parameters" and self.node.type in _PARAMETERS:
-            return "parameter"
-        return self.node.type
+            return "element parameter"
+        return f"element {self.node.type}"
 
     @cached_property
     def name(self) -> str:
