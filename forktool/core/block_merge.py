@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from forktool.core.commuting import bound_by, items_commute
 from forktool.core.layout import Item, split_items
-from forktool.core.matching import Gap, common, is_ordered, three_way
+from forktool.core.matching import Gap, common, is_ordered, overlap, three_way
 from forktool.core.pieces import Piece
 from forktool.core.sides import BASE, OURS, THEIRS, ClashError, Frame, Sides, Spans, Triple
 from forktool.core.syntax import CLAUSES, COMPOUND, Node
@@ -112,6 +112,8 @@ class BlockMerge:
         both = common([item.normal for _, item in ours], [item.normal for _, item in theirs])
         alone = [item for at, (_, item) in enumerate(ours) if at not in {one for one, _ in both}]
         other = [item for at, (_, item) in enumerate(theirs) if at not in {one for _, one in both}]
+        if alone and other and overlap(gap.ours, gap.theirs):
+            raise ClashError
         is_open = alone and other and not is_ordered(gap.ours, gap.theirs)
         if is_open and not items_commute(alone, other, in_function=frame.in_function):
             raise ClashError

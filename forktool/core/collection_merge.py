@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from forktool.core.commuting import nodes_commute
-from forktool.core.matching import Gap, common, is_ordered, three_way
+from forktool.core.matching import Gap, common, is_ordered, overlap, three_way
 from forktool.core.members import Collection, Element, collection_of, comments_in
 from forktool.core.pieces import Piece
 from forktool.core.sides import BASE, OURS, THEIRS, ClashError, Frame, Sides, Span, Spans, Triple
@@ -68,6 +68,8 @@ class CollectionMerge:
         both = common([one.normal for one in ours], [one.normal for one in theirs])
         alone = [one for at, one in enumerate(ours) if at not in {mine for mine, _ in both}]
         other = [one for at, one in enumerate(theirs) if at not in {there for _, there in both}]
+        if alone and other and overlap(gap.ours, gap.theirs):
+            raise ClashError
         if alone and other and not (gap.ours and gap.theirs and is_ordered(gap.ours, gap.theirs)):
             nodes = [one.node for one in alone], [one.node for one in other]
             if not nodes_commute(three[OURS].node, *nodes):

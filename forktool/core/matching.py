@@ -148,6 +148,11 @@ def common(ours: Sequence[str], theirs: Sequence[str]) -> list[tuple[int, int]]:
     return _align(len(ours), len(theirs), lambda one, other: float(ours[one] == theirs[other]))
 
 
+def overlap(ours: Sequence[Added], theirs: Sequence[Added]) -> bool:
+    """Whether both sides replace one member of the base, by different ones."""
+    return any(max(one.low, other.low) < min(one.high, other.high) for one in ours for other in theirs)
+
+
 def is_ordered(ours: Sequence[Added], theirs: Sequence[Added]) -> bool:
     """Whether each side replaces members of its own: then their order tells that of what replaces them."""
 

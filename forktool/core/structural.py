@@ -72,6 +72,8 @@ def _settle_keyed(path: str, pieces: Sequence[bytes | Conflict]) -> Sequence[byt
 def _settle_python(pieces: Sequence[bytes | Conflict]) -> Sequence[bytes] | None:
     """What each region becomes; the whole files are merged, since one change can be in several regions."""
     base, ours, theirs = (join_pieces(pieces, side) for side in (_base, _ours, _theirs))
+    if not base.strip():
+        return None  # Both sides added the file: they mean two files.
     for source in (ours, base, theirs):
         parse(source, ours)
     if any(map(has_syntax_error, (base, ours, theirs))):

@@ -46,7 +46,8 @@ MENDED = (
 def fork(story: Story) -> Story:
     story.release("v1.0", FILES)
     story.release("v1.1", {"vllm/config/speculative.py": "import os\n\n\n" + GATE})
-    story.release("v1.2", {"vllm/config/speculative.py": GATE.replace('"llama"', '"other"')})
+    closed = GATE.replace('[\n            "llama",\n        ]', '("other",)')
+    story.release("v1.2", {"vllm/config/speculative.py": closed})
     story.start("v1.0")
     story.patch("gate", {"vllm/config/speculative.py": OPENED})
     story.patch("class", {f"{MODELS}/deepseek_v2.py": MENDED})

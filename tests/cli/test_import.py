@@ -662,7 +662,7 @@ def test_what_cannot_be_read_is_refused_with_its_line(fork: Story, text: str, li
 
 def test_a_rebase_in_progress_forbids_it(fork: Story) -> None:
     fork.patch("one", {"pkg/gate.py": GATE_AFTER})
-    fork.release("v1.1", {"pkg/gate.py": GATE.replace('    "qwen",\n', "")})
+    fork.release("v1.1", {"pkg/gate.py": GATE.replace('[\n    "llama",\n    "qwen",\n]', "load()")})
     assert fork.run("rebase", "v1.1").code == 3
 
     result = fork.run("import", offer(fork, gate_diff()))

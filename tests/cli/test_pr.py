@@ -118,7 +118,9 @@ def test_a_patch_in_the_middle_goes_upstream_without_those_before_it(story: Stor
 
 
 def test_a_patch_that_conflicts_with_main_stops(story: Story, hub: GitHubServer) -> None:
-    story.commit({"engine/gate.py": GATE.replace('    "qwen",\n]', "]  # closed\n")}, "Close the list")
+    story.commit(
+        {"engine/gate.py": GATE.replace('[\n    "llama",\n    "qwen",\n]', "load()")}, "Close the list"
+    )
 
     result = story.run("pr", "draft", "kimi", "--no-hooks")
 

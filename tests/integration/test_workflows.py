@@ -142,7 +142,7 @@ def test_a_newer_tag_becomes_a_branch_and_a_pull_request(act: Act, story: Story)
 
 @needs("act")
 def test_a_stop_opens_a_draft_with_the_conflict_shown(act: Act, story: Story) -> None:
-    story.release("v1.1", {"gate.py": GATE.replace('    "qwen",\n]', "]  # closed\n")})
+    story.release("v1.1", {"gate.py": GATE.replace('[\n    "llama",\n    "qwen",\n]', "load()")})
 
     ran = act.run("rebase.yml", inputs={"tag": "v1.1"})
 
@@ -183,7 +183,9 @@ def test_nothing_newer_opens_nothing(act: Act) -> None:
 
 @needs("act")
 def test_the_nightly_watch_is_red_and_names_the_commit(act: Act, story: Story) -> None:
-    commit = story.commit({"gate.py": GATE.replace('    "qwen",\n]', "]  # closed\n")}, "Close the list (#5)")
+    commit = story.commit(
+        {"gate.py": GATE.replace('[\n    "llama",\n    "qwen",\n]', "load()")}, "Close the list (#5)"
+    )
 
     ran = act.run("watch.yml", inputs={})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from forktool.core.markers import Conflict, join_pieces, parse_conflicts
@@ -233,6 +233,7 @@ def is_subsequence(part: list[str], whole: list[str]) -> bool:
     return all(word in rest for word in part)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(grown(), st.booleans(), st.booleans())
 def test_a_resolved_list_is_the_union_and_the_rest_of_the_file_is_untouched(
     sides: tuple[list[str], list[str], list[str]], wide: bool, broken: bool
