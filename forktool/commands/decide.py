@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from forktool.adapters.patchset_files import DroppedPatch, series_change, write_change
 from forktool.adapters.rebase_state import RebaseState, load_rebase, save_rebase
 from forktool.commands.project import Project
+from forktool.commands.rebase import rebase_without
+from forktool.core.series import Patch
 from forktool.core.verdict import Choice, Decision
 from forktool.errors import ExitCode, RequestError
 
@@ -36,6 +39,11 @@ def keep(project: Project, *, name: str, reason: str, dry_run: bool) -> ExitCode
 def drop(project: Project, *, name: str, reason: str, dry_run: bool) -> ExitCode:
     """Drop the patch at which the rebase stopped, or take a patch out of the series now.
 
+    Where later patches touch its files they are carried over its absence, which can stop as any rebase can.
+
+    Returns:
+        DONE, or STOPPED where a later patch needs a person.
+
     Raises:
         RequestError: no such patch, an empty reason, or a rebase that stopped at another patch.
     """
@@ -56,6 +64,12 @@ def drop(project: Project, *, name: str, reason: str, dry_run: bool) -> ExitCode
             project.console.note(f"{name} will be dropped")
             project.console.hint("forktool rebase --continue")
             return ExitCode.DONE
+        if _depends(patchset.series.patches, patch):
+            with project.store() as store:
+                code = rebase_without(project, store, patchset, patch.name, reason, dry_run=dry_run)
+            if code is ExitCode.DONE:
+                _tell(project, name, dry_run=dry_run)
+            return code
         entry = DroppedPatch(
             name=patch.name,
             tag=patchset.series.base.tag,
@@ -66,10 +80,23 @@ def drop(project: Project, *, name: str, reason: str, dry_run: bool) -> ExitCode
         kept = {other.name: other.text for other in patchset.series.patches if other is not patch}
         if not dry_run:
             write_change(project.path, series_change(patchset, kept, dropped=(entry,)), project.state)
-    project.console.note(f"{'would drop' if dry_run else 'dropped'} {name} (see dropped.toml)")
-    if not dry_run:
-        project.console.hint("forktool check tells whether the patches after it still apply")
+    _tell(project, name, dry_run=dry_run)
     return ExitCode.DONE
+
+
+def _tell(project: Project, name: str, *, dry_run: bool) -> None:
+    project.console.note(f"{'would drop' if dry_run else 'dropped'} {name} (see dropped.toml)")
+
+
+def _depends(patches: Sequence[Patch], dropped: Patch) -> bool:
+    """Whether a later patch touches what it touches, and so may not apply without it."""
+    later = patches[patches.index(dropped) + 1 :]
+    return any(_meet(path, other) for patch in later for path in patch.paths for other in dropped.paths)
+
+
+def _meet(path: str, other: str) -> bool:
+    """Whether two paths are one, or one is a folder where the other is a file in it."""
+    return f"{path}/".startswith(f"{other}/") or f"{other}/".startswith(f"{path}/")
 
 
 def _decide(project: Project, running: RebaseState, decision: Decision) -> None:

@@ -63,6 +63,23 @@ def rebase(project: Project, *, tag: str | None, dry_run: bool) -> ExitCode:
         )
 
 
+def rebase_without(
+    project: Project, store: GitStore, patchset: Patchset, name: PatchName, reason: str, *, dry_run: bool
+) -> ExitCode:
+    """Take a patch out of the series, and carry those after it over its absence, on the same base.
+
+    Raises:
+        PatchsetError: a patch does not apply to the base exactly.
+    """
+    base = patchset.series.base.tag
+    decision = Decision(choice=Choice.DROP, reason=reason)
+    running = RebaseState(
+        onto=base, series=patchset.series.digest, stopped_at=PatchName(""), decisions={name: decision}
+    )
+    upstream = project.upstream(patchset, store)
+    return _Rebase(project, store, patchset, upstream, base, dry_run=dry_run).run(running)
+
+
 def rebase_continue(project: Project) -> ExitCode:
     """Take what a person settled in the work tree, and go on.
 

@@ -34,7 +34,6 @@ class Sequence(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
         self.fork: Fork | None = None
         self.stopped_with: dict[str, bytes] | None = None
-        self.may_not_apply = False
         self.dead: dict[str, bytes] | None = None
 
     def teardown(self) -> None:
@@ -68,8 +67,6 @@ class Sequence(RuleBasedStateMachine):
         ran = self.forktool("rebase", tags[place % len(tags)], *(["--dry-run"] if dry else []))
         if dry or ran.code != 0 or was_stopped:
             assert self.there().snapshot() == before
-        if ran.code == 0 and not dry:
-            self.may_not_apply = False
 
     @rule(how=st.sampled_from(["--continue", "--skip", "--abort"]))
     def go_on(self, how: str) -> None:
@@ -115,28 +112,25 @@ class Sequence(RuleBasedStateMachine):
 
     @rule(place=PLACES, dry=st.booleans())
     def drop(self, place: int, dry: bool) -> None:
-        was_stopped = self.stopped_with is not None
+        before = self.there().snapshot()
         ran = self.forktool("drop", self.name(place), "--reason", "fuzz", *(["--dry-run"] if dry else []))
-        if ran.code == 0 and not was_stopped and not dry:
-            # Patches behind it may have been made on it; its hint says that check tells.
-            self.may_not_apply = True
+        if dry or ran.code != 0:
+            assert self.there().snapshot() == before
 
     @rule(place=PLACES)
     def status(self, place: int) -> None:
         tags = self.there().world.tag_names
         ran = self.forktool("status", *(["--onto", tags[place % len(tags)], "v1.0"] if place else []))
-        assert ran.code in ((0, 3) if not self.may_not_apply else (0, 2, 3))
+        assert ran.code in (0, 3)
 
     @rule()
     def apply_and_export(self) -> None:
         target = self.folder / "applied"
         ran = self.forktool("apply", str(target), *(["--force"] if target.exists() else []))
-        if ran.code == 0:
-            before = self.there().snapshot()
-            assert self.forktool("export", str(target)).out == "nothing changed\n"
-            assert self.there().snapshot() == before
-        else:
-            assert self.may_not_apply
+        assert ran.code == 0
+        before = self.there().snapshot()
+        assert self.forktool("export", str(target)).out == "nothing changed\n"
+        assert self.there().snapshot() == before
 
     @rule(place=PLACES, after=st.booleans())
     def bring_in(self, place: int, after: bool) -> None:
@@ -160,15 +154,12 @@ class Sequence(RuleBasedStateMachine):
     def die(self, words: tuple[str, ...], step: int) -> None:
         """The process is killed at some instant; the patchset is the old or the new one after the next command."""
         fork = self.there()
-        before = fork.snapshot()
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             count = killed_at(step, (*words, "--patchset", str(fork.patchset)))
         note(f"killed {' '.join(words)} at {step}: {count}")
         listed = self.forktool("status")
-        assert listed.code in (0, 2) if self.may_not_apply else listed.code == 0, listed.err
+        assert listed.code == 0, listed.err
         after = fork.snapshot()
-        if after != before:
-            self.may_not_apply = False
         assert not [name for name in after if name.endswith(".tmp")], sorted(after)
 
     @invariant()
@@ -181,8 +172,6 @@ class Sequence(RuleBasedStateMachine):
         if self.fork is None:
             return
         ran = self.fork.run("check", "--json")
-        if ran.code == 2 and self.may_not_apply:
-            return
         assert ran.code in (0, 1), ran.err
         broken = [problem for problem in ran.document["problems"] if problem["kind"] != "duplicate"]
         assert not broken, broken
