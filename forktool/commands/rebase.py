@@ -282,7 +282,7 @@ class _Rebase:
             for line in rest:
                 console.answer(line)
             for review in step.review if step.outcome.verdict is Verdict.RESOLVED else ():
-                console.answer(f"    {review.path}:{review.line}: both sides inserted; look at the result")
+                console.answer(f"    {review.path}:{review.line}: both sides changed it; look at the result")
                 for label, text in review.sides:
                     for line in text.decode("utf-8", "replace").splitlines():
                         console.answer(f"    {label:>{width}} | {line}".rstrip())

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from forktool.core.elements import normal_text
-from forktool.core.syntax import Node, has_syntax_error, parse, text
+from forktool.core.syntax import (
+    CLAUSES,
+    COMPOUND,
+    DEFINITIONS,
+    IMPORTS,
+    SIMPLE,
+    Node,
+    has_syntax_error,
+    parse,
+    text,
+)
 
 _LAYOUT = frozenset({",", "(", ")"})
 _OPENED = frozenset({"module", "class_definition", "function_definition", "decorated_definition", "block"})
@@ -29,6 +39,43 @@ def is_sound(merged: bytes, *, base: bytes, ours: bytes, theirs: bytes) -> bool:
         if not before[token] + least <= there[token] <= before[token] + most:
             return False
     return True
+
+
+def has_moved(side: bytes, *, base: bytes, disputed: bytes) -> bool:
+    """Whether a side took one of the disputed statements into another block, or out of one, and kept it.
+
+    What the other side changed in or beside such a statement has lost its place, and no count of tokens sees it.
+
+    Args:
+        side: the whole file.
+        base: what it comes from.
+        disputed: the base's lines in conflict.
+    """
+    lines = {line.strip() for line in disputed.splitlines()}
+    before, after = _places(base, lines), _places(side, lines)
+    return any(
+        after[line] != places and after[line].total() == places.total()
+        for line, places in before.items()
+        if line in after
+    )
+
+
+def _places(source: bytes, lines: Collection[bytes]) -> dict[bytes, Counter[tuple[str, ...]]]:
+    """For simple statements by their first line: the kinds of what they stand in, from the outermost, and how often."""
+    found: dict[bytes, Counter[tuple[str, ...]]] = {}
+    stack: list[tuple[Node, tuple[str, ...]]] = [(parse(source).root_node, ())]
+    while stack:
+        node, around = stack.pop()
+        for child in node.named_children:
+            if child.type in SIMPLE or child.type in IMPORTS:
+                line = (child.text or b"").partition(b"\n")[0].strip()
+                if line in lines:
+                    found.setdefault(line, Counter())[around] += 1
+            elif child.type in DEFINITIONS or child.type in COMPOUND or child.type in CLAUSES:
+                stack.append((child, (*around, child.type)))
+            elif child.type in ("block", "decorated_definition"):
+                stack.append((child, around))
+    return found
 
 
 def _tokens(sources: Sequence[bytes]) -> list[Counter[str]]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from forktool.core.markers import Conflict, join_pieces, parse_conflicts
 from forktool.core.pieces import edits_of, in_regions
-from forktool.core.soundness import is_sound
+from forktool.core.soundness import has_moved, is_sound
 from forktool.core.syntax import has_syntax_error, is_python, parse
 from forktool.core.tree_merge import merge_sources
 
@@ -77,6 +77,9 @@ def _settle_python(pieces: Sequence[bytes | Conflict]) -> Sequence[bytes] | None
     for source in (ours, base, theirs):
         parse(source, ours)
     if any(map(has_syntax_error, (base, ours, theirs))):
+        return None
+    disputed = b"".join(piece.base for piece in pieces if isinstance(piece, Conflict))
+    if any(has_moved(side, base=base, disputed=disputed) for side in (ours, theirs)):
         return None
     merged = merge_sources(base, ours, theirs)
     if merged is None:

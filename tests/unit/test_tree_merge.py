@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from forktool.core.findings import FindingKind
 from forktool.core.names import find_unbound
 from forktool.core.pieces import Kept, edits_of, in_regions
-from forktool.core.soundness import is_sound
+from forktool.core.soundness import has_moved, is_sound
 from forktool.core.structural import resolve
 from forktool.core.tree_merge import merge_sources
 
@@ -188,6 +188,18 @@ def test_changes_of_different_things_are_both_made(base: str, ours: str, theirs:
             "if a:\n    one()\n    extra()\n    two()\n    three()\n",
             id="upstream moved what the patch adds beside",
         ),
+        pytest.param(
+            "def f():\n    with a:\n        one()\n    two(1, 'x')\n",
+            "def f():\n    with a:\n        one()\n        two(1, 'x')\n",
+            "def f():\n    with a:\n        one()\n    three()\n",
+            id="upstream indented what the patch replaces",
+        ),
+        pytest.param(
+            "def f():\n    with a:\n        one()\n        two(1, 'x')\n",
+            "def f():\n    with a:\n        one()\n    two(1, 'x')\n",
+            "def f():\n    with a:\n        one()\n        two(1, 'x')\n        three()\n",
+            id="upstream took out of a block what the patch adds behind",
+        ),
         pytest.param("a = 1\nb = 1\n", "a = 1\nyours = 1\n", "a = 1\nmine = 2\n", id="one replaced twice"),
         pytest.param("x = [a, 1]\n", "x = [b(), 1]\n", "x = [not c, 1]\n", id="one element replaced twice"),
         pytest.param("", "a = 1\n", "b = 2\n", id="two new files"),
@@ -306,6 +318,15 @@ def test_tokens_that_no_side_wrote_are_unsound() -> None:
     assert is_sound(b"a = 1\nb = 2\nc = 3\n", base=base, ours=ours, theirs=theirs)
     for merged in (b"a = 1\nb = 2\n", b"a = 1\nb = 2\nc = 4\n", b"a = 1\nb = 2\nc = 3\nc = 3\n", b"a = (\n"):
         assert not is_sound(merged, base=base, ours=ours, theirs=theirs)
+
+
+def test_only_a_disputed_statement_that_a_side_kept_has_moved() -> None:
+    base = b"with a:\n    one()\n    two()\n"
+    moved = b"with a:\n    one()\ntwo()\n"
+    assert has_moved(moved, base=base, disputed=b"    two()\n")
+    assert not has_moved(moved, base=base, disputed=b"    one()\n")
+    assert not has_moved(b"with a:\n    one()\n", base=base, disputed=b"    two()\n")
+    assert not has_moved(b"with b:\n    one()\n    two()\n", base=base, disputed=b"    two()\n")
 
 
 def test_edits_outside_the_regions_are_none() -> None:

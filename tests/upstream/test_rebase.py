@@ -34,7 +34,7 @@ def test_the_series_is_sound_on_its_base(forktool: Callable[..., Result]) -> Non
     result = forktool("check", "--json")
 
     assert result.code == 0, result.out + result.err
-    assert result.document == {"base": "v0.16.0", "ok": True, "problems": []}
+    assert result.document == {"base": "v0.16.0", "ok": True, "problems": [], "misread": []}
 
 
 def test_v0_17_0_carries_everything(forktool: Callable[..., Result], tmp_path: Path) -> None:
