@@ -19,7 +19,7 @@ from pathlib import PurePosixPath
 from forktool.core.entries import ClashError, Entry, Kind, merge
 from forktool.core.keyed_grammars import read_json, read_toml, read_yaml
 from forktool.core.keyed_lines import read_ini, read_requirements
-from forktool.core.markers import Conflict, join_pieces
+from forktool.core.markers import Conflict, join_pieces, sides_of
 from forktool.core.spans import LINE
 from forktool.core.syntax import SYNTAX_LIMIT
 
@@ -50,7 +50,7 @@ def settle(path: str, pieces: Sequence[bytes | Conflict]) -> tuple[bytes, ...] |
         pieces: the file, as `parse_conflicts` gives it; `ours` is upstream, `theirs` the patch.
     """
     kind = _format(path)
-    sides = [join_pieces(pieces, side) for side in (_base, _ours, _theirs)]
+    sides = sides_of(pieces)
     if kind is None or max(map(len, sides)) > SYNTAX_LIMIT or len({b"\r\n" in side for side in sides}) > 1:
         return None
     try:
@@ -65,7 +65,7 @@ def _settled(
     results: list[bytes] = []
     for place, piece in enumerate(pieces):
         if isinstance(piece, Conflict):
-            before, after = (join_pieces(some, _ours) for some in (pieces[:place], pieces[place + 1 :]))
+            before, after = (sides_of(some)[1] for some in (pieces[:place], pieces[place + 1 :]))
             result = _settle(kind, piece, before, after)
             if result is None:
                 return None
@@ -73,18 +73,6 @@ def _settled(
     waiting = iter(results)
     whole = join_pieces(pieces, lambda _conflict: next(waiting))
     return tuple(results) if _is_sound(kind, whole, *sides) else None
-
-
-def _ours(conflict: Conflict) -> bytes:
-    return conflict.ours
-
-
-def _base(conflict: Conflict) -> bytes:
-    return conflict.base
-
-
-def _theirs(conflict: Conflict) -> bytes:
-    return conflict.theirs
 
 
 def _settle(kind: _Format, conflict: Conflict, before: bytes, after: bytes) -> bytes | None:

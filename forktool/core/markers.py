@@ -63,3 +63,12 @@ def _marker(line: bytes) -> bytes:
 def join_pieces(pieces: Sequence[bytes | Conflict], choose: Callable[[Conflict], bytes]) -> bytes:
     """The text with one choice for each conflict."""
     return b"".join(choose(piece) if isinstance(piece, Conflict) else piece for piece in pieces)
+
+
+def sides_of(pieces: Sequence[bytes | Conflict]) -> tuple[bytes, bytes, bytes]:
+    """The whole text as the base, ours and theirs have it in every conflict."""
+    return (
+        join_pieces(pieces, lambda conflict: conflict.base),
+        join_pieces(pieces, lambda conflict: conflict.ours),
+        join_pieces(pieces, lambda conflict: conflict.theirs),
+    )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from forktool.core.markers import Conflict, join_pieces, parse_conflicts
+from forktool.core.markers import Conflict, join_pieces, parse_conflicts, sides_of
 from forktool.core.pieces import edits_of, in_regions
 from forktool.core.soundness import has_moved, is_sound
 from forktool.core.syntax import has_syntax_error, is_python, parse
@@ -71,7 +71,7 @@ def _settle_keyed(path: str, pieces: Sequence[bytes | Conflict]) -> Sequence[byt
 
 def _settle_python(pieces: Sequence[bytes | Conflict]) -> Sequence[bytes] | None:
     """What each region becomes; the whole files are merged, since one change can be in several regions."""
-    base, ours, theirs = (join_pieces(pieces, side) for side in (_base, _ours, _theirs))
+    base, ours, theirs = sides_of(pieces)
     if not base.strip():
         return None  # Both sides added the file: they mean two files.
     for source in (ours, base, theirs):
@@ -97,15 +97,3 @@ def _settle_python(pieces: Sequence[bytes | Conflict]) -> Sequence[bytes] | None
     waiting = iter(results)
     content = join_pieces(pieces, lambda _conflict: next(waiting))
     return results if is_sound(content, base=base, ours=ours, theirs=theirs) else None
-
-
-def _ours(conflict: Conflict) -> bytes:
-    return conflict.ours
-
-
-def _base(conflict: Conflict) -> bytes:
-    return conflict.base
-
-
-def _theirs(conflict: Conflict) -> bytes:
-    return conflict.theirs
