@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from forktool.adapters.state import State, translated, write_atomically
 from forktool.core.config import Config, parse_config
@@ -23,8 +24,10 @@ from forktool.core.series import (
     parse_series_file,
     render_series_file,
 )
-from forktool.core.wheel_profile import WheelProfile, default_profile, parse_profile
 from forktool.errors import PatchsetError
+
+if TYPE_CHECKING:
+    from forktool.core.wheel_profile import WheelProfile
 
 CONFIG = "patchset.toml"
 SERIES = "series"
@@ -265,6 +268,8 @@ def read_wheel_profile(patchset: Patchset, package: str) -> WheelProfile:
     Raises:
         PatchsetError: the file is malformed.
     """
+    from forktool.core.wheel_profile import default_profile, parse_profile
+
     path = patchset.path / WHEEL_PROFILE
     try:
         text = path.read_text(encoding="utf-8")

@@ -24,16 +24,13 @@ from forktool.adapters.upstream import Upstream
 from forktool.adapters.worktree import WorkTree, remove_work_tree
 from forktool.commands.absorbing import absorbers
 from forktool.commands.base import base_tree
-from forktool.commands.explaining import explain
 from forktool.commands.project import Project
 from forktool.commands.replaying import Replayed, Replayer, Settled
 from forktool.commands.series_commits import commits_on_base, commits_on_tag
-from forktool.commands.stopping import going_on, show_stop, stop_work_tree
 from forktool.core.objects import Entry, Mode, Oid
 from forktool.core.report import STYLES, name_width, outcome_lines, rebase_document, tally
 from forktool.core.series import PatchName
 from forktool.core.stop import Explained, pull_requests_url
-from forktool.core.stop_report import stop_document
 from forktool.core.verdict import Choice, Decision, MergeKind, Outcome, Verdict
 from forktool.errors import ExitCode, PatchsetError, RequestError, StoppedError
 
@@ -231,9 +228,11 @@ class _Rebase:
             history=absorbers(self._project, self._patchset, self._store, self._upstream, [self._onto]),
         )[0]
         outcomes = [step.outcome for step in replayed.steps]
-        stop = explain(self._project, self._patchset, self._store, self._upstream, replayed)
+        stop = self._explained(replayed)
         self._show(base_tag, replayed, outcomes, stop)
         if stop is not None:
+            from forktool.commands.stopping import show_stop
+
             work = self._project.state.home / "conflict"
             if not self._dry_run:
                 self._stop(running, replayed, base, onto)
@@ -244,6 +243,14 @@ class _Rebase:
         if not self._dry_run:
             self._finish(replayed, base, onto)
         return ExitCode.DONE
+
+    def _explained(self, replayed: Replayed) -> Explained | None:
+        if replayed.stop is None:
+            return None
+        # Most rebases do not stop, and what explains a stop takes 20 ms to import.
+        from forktool.commands.explaining import explain
+
+        return explain(self._project, self._patchset, self._store, self._upstream, replayed)
 
     def _warn_of_missing_probes(self) -> None:
         bare = [name for name in self._patchset.series.names if name not in self._patchset.probes]
@@ -267,6 +274,9 @@ class _Rebase:
         work = self._project.state.home / "conflict"
         shown = None
         if stop is not None:
+            from forktool.commands.stopping import going_on
+            from forktool.core.stop_report import stop_document
+
             shown = stop_document(
                 stop,
                 work_tree=None if self._dry_run else str(work),
@@ -305,6 +315,8 @@ class _Rebase:
             # What a person made there is a suspect, not a conflict again: it stays for them to go on with.
             proposal: Oid | None = kept.take_tree()
         else:
+            from forktool.commands.stopping import stop_work_tree
+
             facts = next(step.facts for step in replayed.steps if step.patch.name == name)
             is_refused = facts is not None and facts.merge is MergeKind.RESOLVED
             folders = [self._patchset.path / RESOLUTIONS, self._project.state.home / RESOLUTIONS]
