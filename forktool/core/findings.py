@@ -36,7 +36,7 @@ _OPENS = re.compile(
     re.MULTILINE,
 )
 _Key = TypeVar("_Key")
-_Scopes = Callable[[bytes], Callable[[int], str]]
+_Scopes = Callable[[bytes, int], Callable[[int], str]]
 """Gives for a source the definition around each 0-based line."""
 
 
@@ -280,7 +280,8 @@ class _Four:
         patched, upstream, merged, base = (
             _placed(one, doubled, scopes) for one in (self.patched, self.upstream, self.merged, self.base)
         )
-        lines, scope_of = normal_lines(self.patched), scopes(self.patched)
+        lines = normal_lines(self.patched)
+        scope_of = scopes(self.patched, len(lines) - 1)
         for change in changes(self.base, self.patched):
             said = [(scope_of(at), lines[at]) for at in range(change.new_start, change.new_end)]
             said = [key for key in said if has_words(key[1])]
@@ -318,29 +319,30 @@ def _placed(source: bytes, wanted: set[bytes], scopes: _Scopes) -> Counter[tuple
     places = [place for place, line in enumerate(lines) if line in wanted]
     if not places:
         return Counter()
-    scope_of = scopes(source)
+    scope_of = scopes(source, places[-1])
     return Counter((scope_of(place), lines[place]) for place in places)
 
 
-def _exact_scopes(source: bytes) -> Callable[[int], str]:
+def _exact_scopes(source: bytes, _last: int) -> Callable[[int], str]:
     return line_scopes(source).__getitem__
 
 
-def _no_scopes(_: bytes) -> Callable[[int], str]:
+def _no_scopes(_: bytes, _last: int) -> Callable[[int], str]:
     return lambda _: ""
 
 
-def rough_scopes(source: bytes) -> Callable[[int], str]:
-    """The definition around a 0-based line as the indentation tells it: enough to see that nothing moved.
+def rough_scopes(source: bytes, last: int) -> Callable[[int], str]:
+    """The definition around a 0-based line up to `last` as the indentation tells it: enough to see that nothing moved.
 
     Lines that open no block are passed over, so that a closing bracket or the text of a string at the left margin
     does not end the search.
     """
-    lines = source.split(b"\n")
+    lines = source.split(b"\n", last + 1)
+    end = len(source) - (len(lines.pop()) if len(lines) > last + 1 else 0)
     # For each line that opens a block: its number, its depth, its definition's name, and the opener around it.
     openers: list[tuple[int, int, str, int]] = []
     line, reached, around = 0, 0, -1
-    for match in _OPENS.finditer(source):
+    for match in _OPENS.finditer(source, 0, end):
         line += source.count(b"\n", reached, match.start())
         reached = match.start()
         depth = _depth(lines[line])

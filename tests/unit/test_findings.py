@@ -296,6 +296,7 @@ def test_rough_scopes_agree_with_the_syntax_on_ordinary_code() -> None:
     source = (
         TWINS + FUNCTIONS + b"\nasync def go(\n    a,\n):\n    if a:\n        b = '''\ntext\n'''\n        c\n"
     )
-    exact, rough = line_scopes(source), rough_scopes(source)
+    exact, rough = line_scopes(source), rough_scopes(source, source.count(b"\n"))
     telling = [place for place, line in enumerate(source.split(b"\n")) if len(line.strip()) > 1]
     assert [rough(place) for place in telling] == [exact[place] for place in telling]
+    assert [rough_scopes(source, place)(place) for place in telling] == [exact[place] for place in telling]
