@@ -79,8 +79,10 @@ class PartFile:
             if durable:
                 with self._path.open("rb") as stream:
                     os.fsync(stream.fileno())
-            self._path.replace(self._target)
+            # The note first: once the file has its name nobody looks for one again. After a kill in between the
+            # next run goes on from the bytes alone.
             self._note.unlink(missing_ok=True)
+            self._path.replace(self._target)
 
     def discard(self) -> None:
         """Delete what there is."""

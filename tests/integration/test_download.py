@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from forktool.adapters.http import Http, OfflineError, StatusError
+from forktool.adapters.part_file import PartFile
 from forktool.errors import DiskError, IntegrityError, NetworkError, RequestError
 from tests.support.index_server import IndexServer
 
@@ -229,3 +230,16 @@ def test_a_full_disk_leaves_nothing(server: IndexServer, http: Http, small_disk:
     assert caught.value.exit_code == 4
     assert caught.value.hint == "free some space, or set FORKTOOL_HOME to a larger disk"
     assert download.left() == []
+
+
+def test_an_end_before_the_file_has_its_name_leaves_bytes_to_go_on_from_and_no_note(tmp_path: Path) -> None:
+    """A kill between the two used to leave a note that nothing ever looked for again."""
+    target = tmp_path / "archive"
+    (target / "in the way").mkdir(parents=True)
+    piece = PartFile(target)
+    piece.remember('"etag"')
+    with piece.appending() as write:
+        write(b"whole")
+    with pytest.raises(DiskError, match="cannot write"):
+        piece.finish(durable=False)
+    assert sorted(path.name for path in tmp_path.glob("archive*")) == ["archive", "archive.part"]
