@@ -8,6 +8,9 @@ from typing import Any
 from forktool.core.series import Patch, PatchName
 from forktool.core.verdict import EvidenceKind, Outcome, Verdict
 
+_WIDEST = 8
+"""Patches side by side in a table of verdicts."""
+
 SYMBOLS = {
     Verdict.UNCHANGED: "=",
     Verdict.REFRESHED: "~",
@@ -144,7 +147,7 @@ def _findings(outcome: Outcome) -> list[dict[str, str]]:
 def verdict_table(
     patches: Sequence[Patch], table: Mapping[str, Mapping[PatchName, Outcome]]
 ) -> list[list[tuple[str, Verdict | None]]]:
-    """Rows of cells for `status`: a head row of names, then one row a tag."""
+    """Rows of cells for `status`: a head row of names, then one row a tag; of a long series, one row a patch."""
     rows: list[list[tuple[str, Verdict | None]]] = [
         [("", None), *((str(patch.name), None) for patch in patches)]
     ]
@@ -154,4 +157,6 @@ def verdict_table(
             verdict = outcomes[patch.name].verdict
             cells.append((verdict.value, verdict))
         rows.append(cells)
-    return rows
+    if len(patches) <= max(_WIDEST, len(table)):
+        return rows
+    return [list(column) for column in zip(*rows, strict=True)]
