@@ -25,7 +25,7 @@ from forktool.core.replay import Need, Plan, applies_in_place, moved_paths, plan
 from forktool.core.series import Patch, PatchName
 from forktool.core.splicing import new_words, splice
 from forktool.core.structural import resolve
-from forktool.core.syntax import SYNTAX_LIMIT, is_python, syntax_unread
+from forktool.core.syntax import is_python, syntax_unread
 from forktool.core.tree import Overlay, SourceTree
 from forktool.core.verdict import (
     AbsorbedFact,
@@ -383,7 +383,7 @@ class Carrier:
         for path, text in conflict.texts.items():
             if path in solved:
                 continue
-            resolution = resolve(path, conflicted=text) if len(text) <= SYNTAX_LIMIT else None
+            resolution = resolve(path, conflicted=text)
             if resolution is None:
                 return None
             solved[path] = (resolution.content, f"structural resolution in {path}")

@@ -24,6 +24,11 @@ class Project:
     console: Console
     offline: bool = False
 
+    @property
+    def conflict(self) -> Path:
+        """The work tree of the conflict at which a rebase stopped."""
+        return self.state.home / "conflict"
+
     def read(self) -> Patchset:
         """Read the patchset, after finishing a write that was interrupted.
 

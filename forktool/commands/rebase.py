@@ -154,7 +154,7 @@ def _resumed(project: Project, store: GitStore, patchset: Patchset, running: Reb
 
 
 def _with_settlement(project: Project, store: GitStore, running: RebaseState) -> RebaseState:
-    work = WorkTree(project.state.home / "conflict")
+    work = WorkTree(project.conflict)
     if not work.exists:
         raise StoppedError(
             f"{work.path} is gone: there is nothing to take", hint="forktool rebase --abort, then start again"
@@ -192,7 +192,7 @@ def _with_settlement(project: Project, store: GitStore, running: RebaseState) ->
 
 
 def _forget_stop(project: Project, store: GitStore) -> None:
-    remove_work_tree(store, project.state.home / "conflict")
+    remove_work_tree(store, project.conflict)
     for folder in (project.state.home / RESOLUTIONS, store.path / "rr-cache"):
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -233,11 +233,14 @@ class _Rebase:
         if stop is not None:
             from forktool.commands.stopping import show_stop
 
-            work = self._project.state.home / "conflict"
             if not self._dry_run:
                 self._stop(running, replayed, base, onto)
             show_stop(
-                self._project.console, stop, work, pull_requests=self._pull_requests, dry_run=self._dry_run
+                self._project.console,
+                stop,
+                self._project.conflict,
+                pull_requests=self._pull_requests,
+                dry_run=self._dry_run,
             )
             return ExitCode.STOPPED
         if not self._dry_run:
@@ -271,7 +274,7 @@ class _Rebase:
         self, base_tag: str, replayed: Replayed, outcomes: list[Outcome], stop: Explained | None
     ) -> None:
         console = self._project.console
-        work = self._project.state.home / "conflict"
+        work = self._project.conflict
         shown = None
         if stop is not None:
             from forktool.commands.stopping import going_on
@@ -310,7 +313,7 @@ class _Rebase:
         )
         carried = commits_on_tag(replayed, self._store, self._upstream.commit(self._onto), onto)
         self._store.persist([*on_base.objects, *carried.objects])
-        kept = WorkTree(self._project.state.home / "conflict")
+        kept = WorkTree(self._project.conflict)
         if running.stopped_at == name and name in running.settled and kept.exists:
             # What a person made there is a suspect, not a conflict again: it stays for them to go on with.
             proposal: Oid | None = kept.take_tree()

@@ -21,7 +21,6 @@ from forktool.core.keyed_grammars import read_json, read_toml, read_yaml
 from forktool.core.keyed_lines import read_ini, read_requirements
 from forktool.core.markers import Conflict, join_pieces, sides_of
 from forktool.core.spans import LINE
-from forktool.core.syntax import SYNTAX_LIMIT
 
 _REQUIREMENTS = re.compile(
     r"(^|/)([\w.-]*(requirements|constraints)[\w.-]*|requirements/([\w.-]+/)*[\w.-]+)\.(txt|in)$"
@@ -51,7 +50,7 @@ def settle(path: str, pieces: Sequence[bytes | Conflict]) -> tuple[bytes, ...] |
     """
     kind = _format(path)
     sides = sides_of(pieces)
-    if kind is None or max(map(len, sides)) > SYNTAX_LIMIT or len({b"\r\n" in side for side in sides}) > 1:
+    if kind is None or len({b"\r\n" in side for side in sides}) > 1:
         return None
     try:
         return _settled(kind, pieces, sides)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from forktool.core.markers import Conflict, join_pieces, parse_conflicts, sides_of
 from forktool.core.pieces import edits_of, in_regions
 from forktool.core.soundness import has_moved, is_sound
-from forktool.core.syntax import has_syntax_error, is_python, parse
+from forktool.core.syntax import SYNTAX_LIMIT, has_syntax_error, is_python, parse
 from forktool.core.tree_merge import merge_sources
 
 
@@ -44,9 +44,10 @@ def resolve(path: str, *, conflicted: bytes) -> Resolution | None:
         conflicted: the file with conflict markers in diff3 style; `ours` is upstream, `theirs` the patch.
 
     Returns:
-        None where the sides clash in any region, or the markers are not diff3's.
+        None where the sides clash in any region, the markers are not diff3's, or the text is larger than the limit
+        for syntax.
     """
-    pieces = parse_conflicts(conflicted)
+    pieces = parse_conflicts(conflicted) if len(conflicted) <= SYNTAX_LIMIT else None
     if pieces is None:
         return None
     results = _settle_python(pieces) if is_python(path) else _settle_keyed(path, pieces)

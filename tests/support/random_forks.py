@@ -4,38 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from forktool.cli import main
 from tests.support.random_worlds import World, git, patch_files, write
+from tests.support.story import Result
 
 KNOWN_CODES = {0, 1, 2, 3}
 """What a command may end in here: nothing outside fails, nobody interrupts, and 255 is a bug."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
-    """How a command line ended."""
+class Ran(Result):
+    """How a command line ended, and what it was."""
 
     words: tuple[str, ...]
-    code: int
-    out: str
-    err: str
-
-    @property
-    def document(self) -> Any:
-        """The answer of --json."""
-        return json.loads(self.out)
-
-    @property
-    def verdicts(self) -> dict[str, str]:
-        """Patch to verdict, of `rebase --json`."""
-        return {patch["name"]: patch["verdict"] for patch in self.document["patches"]}
 
 
 class Fork:
@@ -94,7 +80,7 @@ class Fork:
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = main([*words, "--patchset", str((project or self.project) / "patchset")])
-        ran = Ran(words, int(code), out.getvalue(), err.getvalue())
+        ran = Ran(int(code), out.getvalue(), err.getvalue(), words)
         if ran.code not in KNOWN_CODES:
             logs = sorted(((project or self.project) / ".forktool/logs").glob("bug-*"))
             raise AssertionError(f"{ran}\n{logs[-1].read_text() if logs else ''}")
